@@ -199,14 +199,17 @@ fn run(command: Command) -> Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-    use std::time::Duration;
-
-    use clap::CommandFactory;
-
+pub mod tests {
     use super::*;
-    use crate::model::stage::StageSet;
+    use clap::CommandFactory;
+    use std::collections::BTreeSet;
+    use std::iter::once;
+
+    /// The command of these words.
+    pub fn parsed(words: &str) -> Result<Command> {
+        let words = once("nvme-deep").chain(words.split_whitespace());
+        Ok(Args::try_parse_from(words)?.command)
+    }
 
     #[test]
     fn the_definition_is_consistent() {
@@ -214,25 +217,12 @@ mod tests {
     }
 
     #[test]
-    fn stages_takes_its_value_by_equals_only_so_that_the_interval_can_follow() {
-        let args = Args::try_parse_from(["nvme-deep", "latency", "--stages", "1", "3"]).unwrap();
-        let Command::Latency(latency) = args.command else {
-            panic!("not latency");
-        };
-        assert_eq!(latency.stages, Some(StageSet::Basic));
-        assert_eq!(latency.schedule.interval, Some(Duration::from_secs(1)));
-        assert_eq!(latency.schedule.count, Some(3));
-    }
-
-    #[test]
-    fn the_commands_that_trace_are_those_of_doctors_verdict() {
+    fn doctors_verdict_has_the_commands_that_trace() {
         let args = Args::command();
         let attaches = |c: &&clap::Command| c.get_arguments().any(|a| a.get_id() == "attach");
         let commands = args.get_subcommands().filter(attaches);
         let commands: BTreeSet<_> = commands.map(clap::Command::get_name).collect();
         let listed = doctor::TRACING.iter().map(|(line, _)| line.split(' ').next().unwrap());
-        let not_tracing = ["doctor"];
-        let all = listed.chain(not_tracing);
-        assert_eq!(commands, all.collect());
+        assert_eq!(commands, listed.chain(["doctor"]).collect());
     }
 }

@@ -30,14 +30,6 @@
 //! assert_eq!(status.to_string(), "Media/Unrecovered Read Error (0x281)");
 //! ```
 
-// so that tests/testing is the same file here and elsewhere
-#[cfg(test)]
-extern crate self as nvme_deep;
-
-#[cfg(test)]
-#[path = "../tests/testing/mod.rs"]
-mod testing;
-
 #[doc(hidden)]
 pub mod abi;
 #[doc(hidden)]
@@ -103,3 +95,11 @@ pub use self::nvme::opcode::{Opcode, QueueKind};
 pub use self::nvme::sqe::Sqe;
 pub use self::nvme::status::Status;
 pub use crate::model::report::latency::Report;
+
+// so that tests/testing is the same file here and elsewhere
+#[cfg(test)]
+extern crate self as nvme_deep;
+
+#[cfg(test)]
+#[path = "../tests/testing/mod.rs"]
+mod testing;

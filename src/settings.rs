@@ -577,12 +577,9 @@ mod tests {
 
     #[test]
     fn heads_and_tails_are_selected_by_their_option() {
-        let sq =
-            Event { at_ns: 1, what: EventKind::Sq { ctrl: 1, qid: 1, id: None, head: 2, tail: 3 } };
-        let state = Event {
-            at_ns: 1,
-            what: EventKind::State { ctrl: 1, state: CtrlState(1), requested: false },
-        };
+        let event = |what| Event { at_ns: 1, what };
+        let sq = event(EventKind::Sq { ctrl: 1, qid: 1, id: None, head: 2, tail: 3 });
+        let state = event(EventKind::State { ctrl: 1, state: CtrlState(1), requested: false });
         let mut events = Events::default();
         for wanted in [false, true] {
             events.sq = wanted;

@@ -264,18 +264,7 @@ mod tests {
 
     #[test]
     fn other_texts_are_refused() {
-        for wrong in [
-            "",
-            "x",
-            "-1s",
-            "7d",
-            "7 s",
-            "0:59:55",
-            "25:00:00",
-            "14:99",
-            "2026-13-01T00:00:00",
-            "::",
-        ] {
+        for wrong in "|x|-1s|7d|7 s|0:59:55|25:00:00|14:99|2026-13-01T00:00:00|::".split('|') {
             let error = When::parse(wrong).unwrap_err();
             assert!(error.contains("`7s`") && error.contains("`14:03:07`"), "{wrong}: {error}");
         }

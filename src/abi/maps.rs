@@ -572,59 +572,55 @@ mod tests {
     use super::*;
     use crate::model::command_class::{Announcement, Conditions};
     use crate::model::counters::Count;
+    use crate::model::group::{ByWord, size_exponent};
     use crate::model::histogram::index;
-    use crate::model::ids::{NSID_MASK, PATTERN_BITS, RowKey, row_nsid};
     use crate::nvme::opcode::{Opcode, QueueKind};
     use crate::probe::catalog::CATALOG;
     use proptest::prelude::*;
 
+    fn bytes(words: &[u64]) -> Vec<u8> {
+        words.iter().flat_map(|word| word.to_ne_bytes()).collect()
+    }
+
     #[test]
     fn counters_of_several_cpus_add_up() {
-        let mut bytes = vec![0; CPU_BYTES];
-        bytes[0] = 5;
-        bytes[8 * CATALOG.len()] = 2;
+        let mut cpu = vec![0; CPU_BYTES];
+        cpu[0] = 5;
+        cpu[8 * CATALOG.len()] = 2;
         let mut sum = Counters::default();
-        add_counters(&mut sum, &bytes).unwrap();
-        add_counters(&mut sum, &bytes).unwrap();
+        add_counters(&mut sum, &cpu).unwrap();
+        add_counters(&mut sum, &cpu).unwrap();
         assert_eq!((sum.hits[0], sum.get(Count::Filtered)), (10, 4));
-        assert_eq!(add_counters(&mut sum, &bytes[1..]), Err(DecodeError));
-    }
-
-    #[test]
-    fn conditions_have_the_bits_of_the_programs() {
-        let conditions = |bits: &[nd_beside]| {
-            Conditions::from_bits(bits.iter().map(|bit| bit.0 as u8).fold(0, |all, bit| all | bit))
-        };
-        let (irq, idle) = (nd_beside::ND_BESIDE_IRQ, nd_beside::ND_BESIDE_IDLE);
-        assert_eq!(conditions(&[irq]).cpu_idle(), Some(false));
-        assert_eq!(conditions(&[irq, idle]).cpu_idle(), Some(true));
-        let known = nd_beside::ND_BESIDE_KNOWS_SOFTIRQ;
-        let soft = nd_beside::ND_BESIDE_SOFTIRQ;
-        assert_eq!(conditions(&[known]).in_softirq(), Some(false));
-        assert_eq!(conditions(&[known, soft]).in_softirq(), Some(true));
-        let rung = conditions(&[nd_beside::ND_BESIDE_RUNG]);
-        assert_eq!(rung.announcement(), Some(Announcement::Rung));
-        let elided = conditions(&[nd_beside::ND_BESIDE_ELIDED]);
-        assert_eq!(elided.announcement(), Some(Announcement::Elided));
-    }
-
-    #[test]
-    fn retried_commands_are_counted_after_the_types() {
-        let value: Vec<u8> = (1_u64..=16).flat_map(u64::to_ne_bytes).collect();
-        let failures = failures(&value).unwrap();
-        assert_eq!(failures.by_type, [1, 2, 3, 4, 5, 6, 7, 8]);
-        assert_eq!(failures.retried, 9);
-        assert!(super::failures(&value[1..]).is_err());
-    }
-
-    #[test]
-    fn commands_without_a_row_are_counted_without_times() {
-        let value: Vec<u8> = [3_u64, 4096].iter().flat_map(|n| n.to_ne_bytes()).collect();
-        let mut cell = Cell::empty(StageSet::Fine);
+        assert_eq!(add_counters(&mut sum, &cpu[1..]), Err(DecodeError));
+        // retried commands come after the types
+        let value = bytes(&Vec::from_iter(1..=16));
+        let found = failures(&value).unwrap();
+        assert_eq!((found.by_type, found.retried), ([1, 2, 3, 4, 5, 6, 7, 8], 9));
+        assert!(failures(&value[1..]).is_err());
+        // commands without a row have no times
+        let (value, mut cell) = (bytes(&[3, 4096]), Cell::empty(StageSet::Fine));
         add_rowless(&mut cell, &value).unwrap();
         add_rowless(&mut cell, &value).unwrap();
         assert_eq!((cell.commands(), cell.unmeasured, cell.bytes), (6, 6, 8192));
         assert_eq!(add_rowless(&mut cell, &value[1..]), Err(DecodeError));
+    }
+
+    #[test]
+    fn conditions_have_the_bits_of_the_programs() {
+        let (irq, idle) = (nd_beside::ND_BESIDE_IRQ.0, nd_beside::ND_BESIDE_IDLE.0);
+        let (known, soft) = (nd_beside::ND_BESIDE_KNOWS_SOFTIRQ.0, nd_beside::ND_BESIDE_SOFTIRQ.0);
+        for (bits, idle, softirq, announced) in [
+            (irq, Some(false), None, None),
+            (irq | idle, Some(true), None, None),
+            (known, None, Some(false), None),
+            (known | soft, None, Some(true), None),
+            (nd_beside::ND_BESIDE_RUNG.0, None, None, Some(Announcement::Rung)),
+            (nd_beside::ND_BESIDE_ELIDED.0, None, None, Some(Announcement::Elided)),
+        ] {
+            let found = Conditions::from_bits(bits as u8);
+            let all = (found.cpu_idle(), found.in_softirq(), found.announcement());
+            assert_eq!(all, (idle, softirq, announced), "{bits:#x}");
+        }
     }
 
     #[test]
@@ -633,42 +629,13 @@ mod tests {
         let hist = CELL_HEAD / 8;
         (words[hist], words[hist + 1]) = (1800, 1000);
         (words[hist + 2 + index(800)], words[hist + 2 + index(1000)]) = (1, 1);
-        let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_ne_bytes()).collect();
         for shared in [false, true] {
             let mut cell = Cell::empty(StageSet::Total);
-            add_cell(&mut cell, StageSet::Total, &bytes, shared).unwrap();
+            add_cell(&mut cell, StageSet::Total, &bytes(&words), shared).unwrap();
             assert_eq!(cell.hists[0].max(), Some(1000));
             assert_eq!(cell.hists[0].max_exact(), !shared);
         }
     }
-
-    proptest! {
-        #[test]
-        fn a_key_packed_as_the_c_side_does_comes_apart(
-            ctrl in 0_u32..256, nsid in 0_u32..=NSID_MASK, code: u8, admin: bool, class in 0_u8..4,
-            pattern in 0_u16..1 << PATTERN_BITS,
-        ) {
-            let key = 1 << nd_key::ND_KEY_VALID_SHIFT.0
-                | u64::from(ctrl) << nd_key::ND_KEY_CTRL_SHIFT.0
-                | u64::from(nsid) << nd_key::ND_KEY_NSID_SHIFT.0
-                | u64::from(code) << nd_key::ND_KEY_OPCODE_SHIFT.0
-                | u64::from(admin) << nd_key::ND_KEY_ADMIN_SHIFT.0
-                | u64::from(class) << nd_key::ND_KEY_CLASS_SHIFT.0
-                | u64::from(pattern);
-            let (row, seen) = RowKey::unpack(key);
-            let queue = if admin { QueueKind::Admin } else { QueueKind::Io };
-            prop_assert_eq!(row, RowKey { ctrl, nsid: row_nsid(nsid), opcode: Opcode { queue, code }, class });
-            prop_assert_eq!(seen, pattern);
-        }
-    }
-}
-
-#[cfg(test)]
-mod slots_tests {
-    use proptest::prelude::*;
-
-    use super::super::maps::{SLOT_FULL, SLOT_STATE};
-    use super::*;
 
     proptest! {
         #[test]
@@ -687,25 +654,15 @@ mod slots_tests {
             assert!(open_command(&slot[..size]).is_ok(), "{size}");
         }
         assert!(open_command(&slot[..SLOT_TRACE - 1]).is_err());
+        assert_eq!(stack_frames(&bytes(&[2, 10, 20, 30])), Ok(vec![10, 20]));
     }
-}
-
-#[cfg(test)]
-mod groups_tests {
-    use super::*;
-    use crate::model::group::{ByWord, size_exponent};
-
-    const SIZE: By = By::Size(SizeLimits::EACH);
 
     #[test]
     fn the_programs_find_the_class_of_a_size_in_a_table() {
-        let words = ["size", "size=512,64K"].map(|text| text.split(',').map(str::parse));
-        for words in words {
-            let words: Result<Vec<ByWord>, String> = words.collect();
+        for words in ["size", "size=512,64K"] {
+            let words: Result<Vec<ByWord>, String> = words.split(',').map(str::parse).collect();
             let keys = ByWord::keys(&words.unwrap()).unwrap();
-            let [By::Size(limits)] = keys[..] else {
-                panic!("{keys:?}");
-            };
+            let [By::Size(limits)] = keys[..] else { panic!("{keys:?}") };
             let table = by_size(limits);
             for bytes in [0, 1, 512, 513, 65_536, 65_537, 1 << 31, u32::MAX] {
                 let at = size_exponent(bytes).map_or(0, |exponent| 1 + usize::from(exponent));
@@ -716,41 +673,31 @@ mod groups_tests {
 
     #[test]
     fn a_key_has_the_parts_that_were_asked_for() {
-        let mut bytes = [0; size_of::<nd_group>()];
-        bytes[offset_of!(nd_group, tgid)] = 7;
-        bytes[offset_of!(nd_group, size)] = 13;
-        bytes[offset_of!(nd_group, opcode)] = 2;
-        let of = |bytes: &[u8]| group_of(bytes, &[By::Process, SIZE, By::Opcode]);
+        let mut key = [0; size_of::<nd_group>()];
+        key[offset_of!(nd_group, tgid)] = 7;
+        key[offset_of!(nd_group, size)] = 13;
+        key[offset_of!(nd_group, opcode)] = 2;
+        let of = |key: &[u8]| group_of(key, &[By::Process, By::Size(SizeLimits::EACH), By::Opcode]);
         let read = Opcode { queue: QueueKind::Io, code: 2 };
         let rest = [KeyPart::Size(Some(12)), KeyPart::Opcode(read)];
-        assert_eq!(of(&bytes).unwrap()[0], KeyPart::Process(7));
-        assert_eq!(of(&bytes).unwrap()[1..], rest);
-        bytes[offset_of!(nd_group, unknown)] = 1;
-        assert_eq!(of(&bytes).unwrap()[0], KeyPart::Unknown);
-        assert_eq!(of(&bytes).unwrap()[1..], rest);
-        assert!(of(&bytes[1..]).is_err());
+        for (unknown, first) in [(0, KeyPart::Process(7)), (1, KeyPart::Unknown)] {
+            key[offset_of!(nd_group, unknown)] = unknown;
+            let found = of(&key).unwrap();
+            assert_eq!((&found[0], &found[1..]), (&first, &rest[..]));
+        }
+        assert!(of(&key[1..]).is_err());
         assert_eq!(group_row(&group_row_bytes(9)).unwrap().number, 9);
     }
-}
-
-#[cfg(test)]
-mod activity_tests {
-    use super::*;
 
     /// A CPU with this many gaps; gap n begins at 10 n and ends at 10 n + 4.
     fn cpu(gaps: u64) -> Vec<u8> {
         let mut words = vec![0; ACTIVITY_BYTES / 8];
-        words[0] = 2000;
-        words[1] = 5;
-        words[2] = gaps;
-        words[3] = 4 * gaps;
-        words[4..10].copy_from_slice(&[1, 100, 2, 200, 3, 300]);
+        words[..10].copy_from_slice(&[2000, 5, gaps, 4 * gaps, 1, 100, 2, 200, 3, 300]);
         for n in 0..gaps {
             let at = 10 + 2 * (n % GAPS) as usize;
-            words[at] = 10 * n;
-            words[at + 1] = 10 * n + 4;
+            words[at..at + 2].copy_from_slice(&[10 * n, 10 * n + 4]);
         }
-        words.into_iter().flat_map(u64::to_ne_bytes).collect()
+        bytes(&words)
     }
 
     #[test]
@@ -773,28 +720,14 @@ mod activity_tests {
 
     #[test]
     fn the_counters_of_a_disk_add_up_over_the_cpus() {
-        let value = |max: u64| -> Vec<u8> {
-            let words = [5, 2, 1000, max, 7];
-            words.into_iter().flat_map(u64::to_ne_bytes).collect()
-        };
         let (mut waits, mut splits) = (TagWaits::default(), Splits::default());
-        add_disk(&mut waits, &mut splits, &value(900)).unwrap();
-        add_disk(&mut waits, &mut splits, &value(300)).unwrap();
+        for max in [900, 300] {
+            add_disk(&mut waits, &mut splits, &bytes(&[5, 2, 1000, max, 7])).unwrap();
+        }
         assert_eq!((waits.requests, waits.waited), (10, 4));
         assert_eq!((waits.sum_ns, waits.max_ns), (2000, 900));
         assert_eq!(splits.count, 14);
         assert_eq!(disk_name(b"nvme0n1\0\0\0\0\0\0\0\0\0"), "nvme0n1");
         assert_eq!(disk_name(b"nvme0123456789ab"), "nvme0123456789ab");
-    }
-}
-
-#[cfg(test)]
-mod stacks_tests {
-    use super::*;
-
-    #[test]
-    fn a_stack_has_as_many_frames_as_it_says() {
-        let value: Vec<u8> = [2_u64, 10, 20, 30].iter().flat_map(|w| w.to_ne_bytes()).collect();
-        assert_eq!(stack_frames(&value), Ok(vec![10, 20]));
     }
 }

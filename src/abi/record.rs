@@ -488,7 +488,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_words_with_times_are_those_of_the_record() {
+    fn the_words_with_times_match_the_record() {
         let mut words = [0; WORDS_OF_RECORD];
         words[1] = 1;
         for (word, ns) in TIMES_OF_RECORD.into_iter().zip(2..) {

@@ -432,7 +432,10 @@ pub(crate) mod fixture;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::probe::facts::Preemption;
+    use crate::machine::overview::Privileges;
+    use crate::probe::facts::{Preemption, TypeSource};
+    use crate::probe::plan::tests::everything;
+    use fixture::{capability, guest};
 
     #[test]
     fn an_unknown_preemption_mode_is_a_note() {
@@ -444,15 +447,6 @@ mod tests {
         assert!(preemption(&facts).is_none());
         assert_eq!(facts.preemption_text(), "full or lazy (the kernel's memory)");
     }
-}
-
-#[cfg(test)]
-mod verdict_tests {
-    use super::*;
-    use crate::machine::overview::Privileges;
-    use crate::probe::facts::TypeSource;
-    use crate::probe::plan::tests::everything;
-    use fixture::{capability, guest};
 
     const TRACING: [Tracing; 3] = [
         ("top", StageSet::Basic),
@@ -461,12 +455,9 @@ mod verdict_tests {
     ];
 
     fn machine(names: &[&'static str]) -> Machine {
-        let mut machine = guest().machine;
-        machine.privileges = Some(Privileges {
-            uid: 0,
-            capabilities: names.iter().map(|n| capability(n, true)).collect(),
-        });
-        machine
+        let capabilities = names.iter().map(|n| capability(n, true)).collect();
+        let privileges = Some(Privileges { uid: 0, capabilities });
+        Machine { privileges, ..guest().machine }
     }
 
     fn blocked(verdict: &Verdict) -> (u8, &str) {
@@ -476,11 +467,10 @@ mod verdict_tests {
 
     /// The machine, whether it has a controller, the facts, the exit code, and words of the reason.
     #[test]
-    fn the_exit_code_is_that_of_the_commands_that_trace() {
+    fn the_exit_code_is_the_one_that_tracing_would_have() {
         let [root, some, user] =
             [&["CAP_SYS_ADMIN"][..], &["CAP_BPF", "CAP_PERFMON"], &["CAP_BPF"]].map(machine);
-        let mut old = everything();
-        old.release = "4.18.0-553.el8_10.x86_64".into();
+        let old = KernelFacts { release: "4.18.0-553.el8_10.x86_64".into(), ..everything() };
         let nothing = KernelFacts::default();
         for (machine, has_controller, facts, code, words) in [
             (&root, true, &everything(), 0, ""),
@@ -496,17 +486,13 @@ mod verdict_tests {
             assert_eq!(is_code, code, "{words}: {what}");
             assert!(what.contains(words), "{words}: {what}");
         }
-    }
-
-    #[test]
-    fn what_one_command_lacks_does_not_block_the_others() {
-        let root = machine(&["CAP_SYS_ADMIN"]);
-        let policy = Policy::default();
+        // what one command lacks does not block the others
         let mut facts = everything();
         facts.nvme_pci_types = TypeSource::None;
         facts.functions.retain(|f| f == "nvme_setup_cmd");
         facts.symbols = Some(["nvme_setup_cmd".to_owned()].into());
-        let found = verdict(&TRACING, &root, true, &facts, &policy, Some("no types".into()));
+        let (policy, missing) = (Policy::default(), Some("no types".into()));
+        let found = verdict(&TRACING, &root, true, &facts, &policy, missing);
         assert_eq!(blocked(&found), (0, ""));
         let unobserved: Vec<_> = found.commands.iter().map(|c| c.unobserved.clone()).collect();
         assert_eq!(unobserved[1..3], [vec![], vec!["doorbell"]]);

@@ -133,14 +133,12 @@ impl ExportArgs {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use super::*;
-    use crate::cli::{Args, Command};
+    use crate::cli::Command;
+    use crate::cli::tests::parsed;
 
     fn options(words: &str) -> Result<ExportOptions> {
-        let words = ["nvme-deep", "export"].into_iter().chain(words.split_whitespace());
-        match Args::try_parse_from(words)?.command {
+        match parsed(&format!("export {words}"))? {
             Command::Export(args) => args.checked(),
             other => panic!("{other:?}"),
         }
@@ -149,10 +147,8 @@ mod tests {
     #[test]
     fn intervals_are_for_two_formats_and_not_too_short() {
         let of = |words: &str| options(words).map(|o| o.interval());
-        let hlog = of("a --format hlog -o b").unwrap();
-        assert_eq!(hlog, Duration::from_secs(1));
-        let perfetto = of("a -o b.pftrace --interval 5ms").unwrap();
-        assert_eq!(perfetto, Duration::from_millis(5));
+        assert_eq!(of("a --format hlog -o b").unwrap(), Duration::from_secs(1));
+        assert_eq!(of("a -o b.pftrace --interval 5ms").unwrap(), Duration::from_millis(5));
         for words in [
             "a --format csv -o b --interval 1s",
             "a --format hlog -o b --interval 10us",

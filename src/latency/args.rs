@@ -129,29 +129,15 @@ impl LatencyArgs {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
-    use clap::Parser;
-
     use super::*;
-    use crate::cli::{Args, Command};
+    use crate::cli::Command;
+    use crate::cli::tests::parsed;
 
     fn settings(words: &str) -> Result<Settings> {
-        let words = ["nvme-deep", "latency"].into_iter().chain(words.split_whitespace());
-        match Args::try_parse_from(words)?.command {
+        match parsed(&format!("latency {words}"))? {
             Command::Latency(args) => args.settings(),
             other => panic!("{other:?}"),
         }
-    }
-
-    #[test]
-    fn filters_take_lists_and_names() {
-        let settings = settings("--ctrl nvme1,0 --opcode read,io:0x01 --nsid 1,2 --qid 3").unwrap();
-        let filter = settings.filter;
-        assert_eq!(filter.ctrls, BTreeSet::from([0, 1]));
-        assert_eq!(filter.opcodes.len(), 2);
-        assert_eq!(filter.nsids, BTreeSet::from([1, 2]));
-        assert_eq!(filter.qids, BTreeSet::from([3]));
     }
 
     #[test]
@@ -166,15 +152,10 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused() {
-        for words in [
-            "--ctrl nvme0n1",
-            "--ctrl nvme256",
-            "--opcode raed",
-            "1ms",
-            "--lat-shift 60",
-            "--no-admin --qid 0",
-            "--nsid 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17",
-        ] {
+        for words in "--ctrl nvme0n1|--ctrl nvme256|--opcode raed|1ms|--lat-shift 60|\
+                      --no-admin --qid 0|--nsid 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17"
+            .split('|')
+        {
             assert!(settings(words).is_err(), "{words}");
         }
     }

@@ -471,11 +471,11 @@ pub fn run(options: &LatencyOptions) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use crate::StageSet;
-    use clap::Parser;
     use serde_json::Value;
 
     use super::*;
-    use crate::cli::{Args, Command};
+    use crate::cli::Command;
+    use crate::cli::tests::parsed;
     use crate::run::args::common::SessionOptions;
     use crate::testing::snapshot::{READS, cell};
 
@@ -490,10 +490,8 @@ mod tests {
 
     /// Numbers of reads in two interim reports and the final one.
     fn counts(words: &str) -> Vec<u64> {
-        let words = ["nvme-deep", "latency", "--json"].into_iter().chain(words.split(' '));
-        let Command::Latency(args) = Args::try_parse_from(words).unwrap().command else {
-            panic!("not latency");
-        };
+        let command = parsed(&format!("latency --json {words}"));
+        let Command::Latency(args) = command.unwrap() else { panic!() };
         let options = args.checked().unwrap();
         let (mut reports, mut out) = (Reports::new(&options, &options.settings), vec![]);
         let second = Duration::from_secs(1);

@@ -407,154 +407,119 @@ pub fn learn(names: &mut BTreeMap<String, Text>, system: &System, owners: &[Owne
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::put;
+    use super::super::tests::TestMachine;
     use super::*;
     use crate::model::group::Owner;
     use crate::model::origin::owner;
-    use tempfile::TempDir;
 
     const TOP: &str = "sys/fs/cgroup";
+    const POD: &str = "0b6d2f9e-1c3a-4d5e-8f70-112233445566";
 
     /// An ID of 64 digits that begins like this.
     fn id(begin: &str) -> String {
         format!("{begin:0<64}")
     }
 
-    /// A machine with cgroups of these names.
-    fn machine(cgroups: &[String]) -> (TempDir, System) {
-        let root = TempDir::new().unwrap();
-        let mounts = "proc /proc proc rw 0 0\ncgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n";
-        put(&root, "proc/mounts", mounts);
+    /// A machine with these cgroups.
+    fn machine(cgroups: &[String]) -> TestMachine {
+        let machine = TestMachine::new(&[("proc/mounts", "c /sys/fs/cgroup cgroup2 rw 0 0\n")]);
         for name in cgroups {
-            put(&root, &format!("{TOP}/{name}/cgroup.controllers"), "cpu io memory\n");
+            machine.put(&format!("{TOP}/{name}/cgroup.controllers"), "cpu io memory\n");
         }
-        let system = System::at(root.path());
-        (root, system)
+        machine
     }
 
     #[test]
     fn each_runtime_and_driver_names_cgroups_in_its_own_way() {
-        let pod = "0b6d2f9e-1c3a-4d5e-8f70-112233445566";
-        let slice = format!(
-            "kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{}.slice",
-            pod.replace('-', "_")
-        );
-        let names = [
-            ("aaaa1111", format!("system.slice/docker-{}.scope", id("aaaa1111"))),
-            ("bbbb1111", format!("docker/{}", id("bbbb1111"))),
-            ("cccc1111", format!("machine.slice/libpod-{}.scope", id("cccc1111"))),
-            ("dddd1111", format!("libpod_parent/libpod-{}", id("dddd1111"))),
-            ("eeee1111", format!("{slice}/cri-containerd-{}.scope", id("eeee1111"))),
-            ("ffff1111", format!("{slice}/crio-{}.scope", id("ffff1111"))),
-            (
-                "abcd1111",
-                format!(
-                    "kubepods/besteffort/pod11112222-0000-0000-0000-000000000000/{}",
-                    id("abcd1111")
-                ),
-            ),
-            (
-                "abce1111",
-                format!("system.slice/kubepods-x.slice:cri-containerd:{}", id("abce1111")),
-            ),
-        ];
-        let all: Vec<String> = names.iter().map(|(_, name)| name.clone()).collect();
-        let (root, system) = machine(&all);
-        let at = |name: &str| root.path().join(TOP).join(name);
-        for (digits, name) in &names {
-            assert_eq!(system.container(digits).unwrap(), at(name));
-            assert_eq!(system.container(&id(digits)).unwrap(), at(name));
-        }
-        let kubernetes = format!("containerd://{}", id("eeee1111"));
-        assert_eq!(system.container(&kubernetes).unwrap(), at(&names[4].1));
-        assert_eq!(system.container(pod).unwrap(), at(&slice));
+        let slice = format!("kubepods.slice/kubepods-pod{}.slice", POD.replace('-', "_"));
         let other = "11112222-0000-0000-0000-000000000000";
-        let of_pod = "kubepods/besteffort/pod11112222-0000-0000-0000-000000000000";
-        assert_eq!(system.container(other).unwrap(), at(of_pod));
-        let in_proc = format!("/{}", names[0].1);
-        assert_eq!(system.container(&in_proc).unwrap(), at(&names[0].1));
-    }
-
-    #[test]
-    fn the_process_that_watches_a_container_is_not_its_cgroup() {
-        let scope = format!("machine.slice/libpod-{}.scope", id("cccc1111"));
-        let (root, system) = machine(&[
-            format!("machine.slice/libpod-conmon-{}.scope", id("cccc1111")),
-            format!("{scope}/container"),
-        ]);
-        let found = system.container("cccc1111").unwrap();
-        assert_eq!(found, root.path().join(TOP).join(scope));
+        let names = [
+            ("aaaa1111", "system.slice/docker-ID.scope"),
+            ("bbbb1111", "docker/ID"),
+            ("cccc1111", "machine.slice/libpod-ID.scope"),
+            ("dddd1111", "libpod_parent/libpod-ID"),
+            ("eeee1111", "SLICE/cri-containerd-ID.scope"),
+            ("ffff1111", "SLICE/crio-ID.scope"),
+            ("abcd1111", "kubepods/besteffort/podUID/ID"),
+            ("abce1111", "system.slice/kubepods-x.slice:cri-containerd:ID"),
+        ];
+        let names = names.map(|(digits, name)| {
+            let name = name.replace("SLICE", &slice).replace("UID", other);
+            (digits, name.replace("ID", &id(digits)))
+        });
+        let mut all: Vec<String> = names.iter().map(|(_, name)| name.clone()).collect();
+        // the process that watches a container has a cgroup, too
+        all.push(format!("machine.slice/libpod-conmon-{}.scope", id("cccc1111")));
+        all.push(format!("{}/container", names[2].1));
+        let machine = machine(&all);
+        let finds = |text: &str, name: &str| {
+            assert_eq!(machine.container(text).unwrap(), machine.path(TOP).join(name), "{text}");
+        };
+        for (digits, name) in &names {
+            finds(digits, name);
+            finds(&id(digits), name);
+        }
+        finds(&format!("containerd://{}", id("eeee1111")), &names[4].1);
+        finds(POD, &slice);
+        finds(other, &format!("kubepods/besteffort/pod{other}"));
+        finds(&format!("/{}", names[0].1), &names[0].1);
     }
 
     #[test]
     fn what_is_not_one_container_is_refused() {
-        let (_root, system) =
-            machine(&[format!("docker/{}", id("aaaa1111")), format!("docker/{}", id("aaaa1111b"))]);
-        let error = |text: &str| system.container(text).unwrap_err();
-        assert!(error("web").contains("is no cgroup"), "{}", error("web"));
-        assert!(error("aaaa111").contains("at least 8"));
-        assert!(error("deadbeef").contains("aaaa11110000, aaaa1111b000"));
-        assert!(error("aaaa1111").contains("more digits"));
-        assert!(system.container("aaaa1111b").is_ok());
-        let none = TempDir::new().unwrap();
-        let none = System::at(none.path()).container("aaaa1111");
+        let machine = machine(&["aaaa1111", "aaaa1111b"].map(|d| format!("docker/{}", id(d))));
+        for (text, says) in [
+            ("web", "is no cgroup"),
+            ("aaaa111", "at least 8"),
+            ("deadbeef", "aaaa11110000, aaaa1111b000"),
+            ("aaaa1111", "more digits"),
+        ] {
+            let error = machine.container(text).unwrap_err();
+            assert!(error.contains(says), "{text}: {error}");
+        }
+        assert!(machine.container("aaaa1111b").is_ok());
+        let none = TestMachine::new(&[]).container("aaaa1111");
         assert!(none.unwrap_err().contains("cgroups of version 2"));
     }
 
     #[test]
     fn the_path_of_a_cgroup_names_its_container_and_pod() {
-        let uid = "0b6d2f9e-1c3a-4d5e-8f70-112233445566";
-        let slice = format!("/kubepods.slice/kubepods-pod{}.slice", uid.replace('-', "_"));
-        let of = |path: &str| owner(path);
+        let slice = format!("/kubepods.slice/kubepods-pod{}.slice", POD.replace('-', "_"));
+        let of = |path: &str| (owner(path).pod, owner(path).id);
         let found = of(&format!("{slice}/cri-containerd-{}.scope/init", id("eeee1111")));
-        assert_eq!(found.pod.as_deref(), Some(uid));
-        assert_eq!(found.id, Some(id("eeee1111")));
+        assert_eq!(found, (Some(POD.into()), Some(id("eeee1111"))));
         let found = of(&format!("/system.slice/docker-{}.scope", id("aaaa1111")));
-        assert_eq!((found.pod, found.id), (None, Some(id("aaaa1111"))));
-        assert_eq!(of("/system.slice/postgresql.service"), Owner::default());
+        assert_eq!(found, (None, Some(id("aaaa1111"))));
+        assert_eq!(of("/system.slice/postgresql.service"), (None, None));
     }
 
     #[test]
     fn cgroups_are_found_by_their_ids() {
-        let (root, system) = machine(&["a/b\nc".to_owned(), "d".to_owned()]);
-        let all = system.cgroup_paths().unwrap();
-        let of = |name: &str| cgroup_id(&root.path().join(TOP).join(name)).unwrap();
-        assert_eq!(all[&of("d")].as_str(), "/d");
-        assert_eq!(all[&of("a/b\nc")].to_string(), "/a/b\\nc");
-        assert_eq!(all[&of("")].as_str(), "/");
+        let machine = machine(&["a/b\nc".to_owned(), "d".to_owned()]);
+        let all = machine.cgroup_paths().unwrap();
+        let path = |name: &str| all[&cgroup_id(&machine.path(TOP).join(name)).unwrap()].to_string();
+        assert_eq!([path("d"), path("a/b\nc"), path("")], ["/d", "/a/b\\nc", "/"]);
+        assert!(attributes_io(&machine.path(TOP).join("d")));
+        machine.put("cpu/cgroup.controllers", "cpu\n");
+        assert!(!attributes_io(&machine.path("cpu")) && !attributes_io(&machine.path("missing")));
     }
-
-    #[test]
-    fn io_is_attributed_where_the_controller_is_enabled() {
-        let root = TempDir::new().unwrap();
-        put(&root, "with/cgroup.controllers", "cpuset cpu io\n");
-        put(&root, "without/cgroup.controllers", "cpu\n");
-        assert!(attributes_io(&root.path().join("with")));
-        assert!(!attributes_io(&root.path().join("without")));
-        assert!(!attributes_io(&root.path().join("missing")));
-    }
-}
-
-#[cfg(test)]
-mod cgroup_paths_tests {
-    use super::*;
-    use crate::model::origin::owner;
 
     #[test]
     fn pseudonyms_keep_the_tree_and_hide_the_names() {
         let mut names = Pseudonyms::default();
         let mut of = |path: &str| names.path(&path.into()).to_string();
-        assert_eq!(of("/"), "/");
-        assert_eq!(of("/secret.slice/db.service"), "/cgroup-1/cgroup-2");
-        assert_eq!(of("/secret.slice/other"), "/cgroup-1/cgroup-3");
-        assert_eq!(of("/secret.slice/db.service"), "/cgroup-1/cgroup-2");
-        let id = format!("{:0<64}", "abc1");
-        let container = of(&format!("/x/docker-{id}.scope"));
+        for (path, shown) in [
+            ("/", "/"),
+            ("/secret.slice/db.service", "/cgroup-1/cgroup-2"),
+            ("/secret.slice/other", "/cgroup-1/cgroup-3"),
+            ("/secret.slice/db.service", "/cgroup-1/cgroup-2"),
+        ] {
+            assert_eq!(of(path), shown);
+        }
+        let container = of(&format!("/x/docker-{}.scope", id("abc1")));
         assert!(!container.contains("docker") && !container.contains("abc1"));
-        let found = owner(&container);
-        assert_eq!(found.id, Some(format!("{:064}", 5)));
-        let pod = of("/pod0b6d2f9e-1c3a-4d5e-8f70-112233445566");
-        assert!(owner(&pod).pod.is_some());
+        assert_eq!(owner(&container).id, Some(format!("{:064}", 5)));
+        assert!(owner(&of(&format!("/pod{POD}"))).pod.is_some());
     }
 
     #[test]
@@ -565,101 +530,75 @@ mod cgroup_paths_tests {
         };
         // opening by a handle needs a capability, and a mount that is not of a container
         for (id, path) in all.iter().take(50) {
-            if let Some(found) = paths.path(*id) {
-                assert_eq!(found, path);
-            }
+            assert!(paths.path(*id).is_none_or(|found| found == path));
         }
         assert_eq!(paths.path(u64::MAX - 1), None);
     }
-}
-
-#[cfg(test)]
-mod cgroup_filter_tests {
-    use super::*;
 
     #[test]
     fn cgroups_and_containers_are_found_by_their_paths() {
-        let id = format!("{:0<64}", "abcd1234");
         let paths = [
             (1, "/a/b".to_owned()),
             (2, "/ab".to_owned()),
-            (3, format!("/system.slice/docker-{id}.scope/init")),
-            (4, "/kubepods/pod0b6d2f9e-1c3a-4d5e-8f70-112233445566/x".to_owned()),
+            (3, format!("/system.slice/docker-{}.scope/init", id("abcd1234"))),
+            (4, format!("/kubepods/pod{POD}/x")),
             // a container in a container
             (5, format!("/docker/{:e<64}/docker/{:f<64}", "ee", "ff")),
         ];
-        let of = |text: &str| {
+        for (text, want) in [
+            ("/", &[1, 2, 3, 4, 5][..]),
+            ("/a", &[1]),
+            ("/sys/fs/cgroup/a", &[1]),
+            ("/sys/fs/cgroup/unified/a/", &[1]),
+            ("eeeeeeee", &[5]),
+            ("ffffffff", &[5]),
+            ("abcd1234", &[3]),
+            ("containerd://abcd1234", &[3]),
+            ("/system.slice", &[3]),
+            (POD, &[4]),
+            ("abce", &[]),
+        ] {
             let mut filter = Filter { cgroup: Some(text.into()), ..Filter::default() };
             for (id, path) in &paths {
                 add(&mut filter, *id, &path.as_str().into());
             }
-            filter.within.into_iter().collect::<Vec<_>>()
-        };
-        assert_eq!(of("/"), [1, 2, 3, 4, 5]);
-        for (text, want) in [
-            ("/a", 1),
-            ("/sys/fs/cgroup/a", 1),
-            ("/sys/fs/cgroup/unified/a/", 1),
-            ("eeeeeeee", 5),
-            ("ffffffff", 5),
-            ("abcd1234", 3),
-            ("containerd://abcd1234", 3),
-            ("/system.slice", 3),
-            ("0b6d2f9e-1c3a-4d5e-8f70-112233445566", 4),
-        ] {
-            assert_eq!(of(text), [want], "{text}");
+            assert_eq!(filter.within, want.iter().copied().collect(), "{text}");
         }
-        assert!(of("abce").is_empty());
-    }
-}
-
-#[cfg(test)]
-mod container_names_tests {
-    use super::super::tests::put;
-    use super::*;
-    use tempfile::TempDir;
-
-    fn id(begin: &str) -> String {
-        format!("{begin:0<64}")
     }
 
     #[test]
     fn each_runtime_names_its_containers() {
-        let root = TempDir::new().unwrap();
+        let machine = TestMachine::new(&[]);
         let (docker, podman, kube) = (id("aaaa"), id("bbbb"), id("cccc"));
         let [volatile, transient] = [id("eeee"), id("ffff")];
-        let uid = "0b6d2f9e-1c3a-4d5e-8f70-112233445566";
-        put(&root, &format!("{DOCKER}/{docker}/config.v2.json"), r#"{"ID":"x","Name":"/web"}"#);
-        let list = format!(r#"[{{"id":"{podman}","names":["db\u001b"]}},{{"id":7}}]"#);
         let [store, in_memory] = PODMAN;
-        put(&root, &format!("{store}/vfs-containers/containers.json"), &list);
-        for (dir, id, name) in [(store, &volatile, "job"), (in_memory, &transient, "once")] {
-            let list = format!(r#"[{{"id":"{id}","names":["{name}"]}}]"#);
-            let path = format!("{dir}/overlay-containers/volatile-containers.json");
-            put(&root, &path, &list);
+        let named = |id: &str, name: &str| format!(r#"[{{"id":"{id}","names":["{name}"]}}]"#);
+        let in_overlay = "overlay-containers/volatile-containers.json";
+        let damaged = format!(r#"[{{"id":"{podman}","names":["db\u001b"]}},{{"id":7}}]"#);
+        for (path, text) in [
+            (format!("{DOCKER}/{docker}/config.v2.json"), r#"{"ID":"x","Name":"/web"}"#),
+            (format!("{store}/vfs-containers/containers.json"), &damaged),
+            (format!("{store}/{in_overlay}"), &named(&volatile, "job")),
+            (format!("{in_memory}/{in_overlay}"), &named(&transient, "once")),
+            (format!("{store}/overlay-containers/containers.json"), "no JSON"),
+            (format!("{CONTAINER_LOGS}/pg-0_prod_postgres-main-{kube}.log"), ""),
+            (format!("{POD_LOGS}/prod_pg-0_{POD}/x"), ""),
+        ] {
+            machine.put(&path, text);
         }
-        put(&root, &format!("{store}/overlay-containers/containers.json"), "no JSON");
-        put(&root, &format!("{CONTAINER_LOGS}/pg-0_prod_postgres-main-{kube}.log"), "");
-        put(&root, &format!("{POD_LOGS}/prod_pg-0_{uid}/x"), "");
-        let owner = |id: &str| Owner { pod: None, id: Some(id.to_owned()) };
-        let owners = [
-            owner(&docker),
-            owner(&podman),
-            owner(&volatile),
-            owner(&transient),
-            owner(&kube),
-            owner(&id("d")),
+        let want = [
+            (docker, Some("web")),
+            (podman, Some(r"db\u{1b}")),
+            (volatile, Some("job")),
+            (transient, Some("once")),
+            (kube, Some("prod/pg-0/postgres-main")),
+            (id("d"), None),
         ];
-        let system = System::at(root.path());
+        let owners = want.clone().map(|(id, _)| Owner { pod: None, id: Some(id) });
         let mut names = BTreeMap::new();
-        learn(&mut names, &system, &owners);
-        let of = |id: &str| names.get(id).map(ToString::to_string);
-        assert_eq!(of(&docker).as_deref(), Some("web"));
-        assert_eq!(of(&podman).as_deref(), Some(r"db\u{1b}"));
-        assert_eq!(of(&volatile).as_deref(), Some("job"));
-        assert_eq!(of(&transient).as_deref(), Some("once"));
-        assert_eq!(of(&kube).as_deref(), Some("prod/pg-0/postgres-main"));
-        assert_eq!(of(uid).as_deref(), Some("prod/pg-0"));
-        assert_eq!(of(&id("d")), None);
+        learn(&mut names, &machine, &owners);
+        for (id, name) in want.into_iter().chain([(POD.to_owned(), Some("prod/pg-0"))]) {
+            assert_eq!(names.get(&id).map(ToString::to_string).as_deref(), name, "{id}");
+        }
     }
 }

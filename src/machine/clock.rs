@@ -170,19 +170,14 @@ impl SharedClocks {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::symlink;
-
-    use tempfile::TempDir;
-
-    use super::super::tests::put;
+    use super::super::tests::TestMachine;
     use super::*;
+    use std::os::unix::fs::symlink;
 
     #[test]
     fn a_clock_of_the_processor_is_not_slow() {
-        let root = TempDir::new().unwrap();
-        let system = System::at(root.path());
-        assert_eq!(system.clock_source(), None);
-        let file = "sys/devices/system/clocksource/clocksource0/current_clocksource";
+        let machine = TestMachine::new(&[]);
+        assert_eq!(machine.clock_source(), None);
         for (source, slow) in [
             ("tsc", false),
             ("kvm-clock", false),
@@ -191,23 +186,29 @@ mod tests {
             ("hpet", true),
             ("acpi_pm", true),
         ] {
-            put(&root, file, &format!("{source}\n"));
-            assert_eq!(is_slow(&system.clock_source().unwrap()), slow, "{source}");
+            machine.put("sys/devices/system/clocksource/clocksource0/current_clocksource", source);
+            assert_eq!(is_slow(&machine.clock_source().unwrap()), slow, "{source}");
         }
     }
 
     #[test]
     fn a_time_namespace_shifts_only_the_processes_that_are_in_it() {
-        let root = TempDir::new().unwrap();
-        assert_eq!(namespace_offset_ns(root.path()), 0);
-        let offsets = |text| put(&root, "timens_offsets", text);
-        offsets("monotonic        1000         5\nboottime            7         0\n");
-        assert_eq!(namespace_offset_ns(root.path()), 1_000_000_000_005);
-        offsets("monotonic          -2 500000000\nboottime            0         0\n");
-        assert_eq!(namespace_offset_ns(root.path()), -1_500_000_000);
-        put(&root, "ns/x", "");
-        symlink("time:[4026531834]", root.path().join("ns/time")).unwrap();
-        symlink("time:[1]", root.path().join("ns/time_for_children")).unwrap();
-        assert_eq!(namespace_offset_ns(root.path()), 0);
+        let machine = TestMachine::new(&[]);
+        let offset = || namespace_offset_ns(&machine.path(""));
+        assert_eq!(offset(), 0);
+        for (text, ns) in [
+            (
+                "monotonic        1000         5\nboottime            7         0\n",
+                1_000_000_000_005,
+            ),
+            ("monotonic          -2 500000000\nboottime            0         0\n", -1_500_000_000),
+        ] {
+            machine.put("timens_offsets", text);
+            assert_eq!(offset(), ns);
+        }
+        machine.put("ns/x", "");
+        symlink("time:[4026531834]", machine.path("ns/time")).unwrap();
+        symlink("time:[1]", machine.path("ns/time_for_children")).unwrap();
+        assert_eq!(offset(), 0);
     }
 }

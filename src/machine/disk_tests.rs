@@ -1,34 +1,29 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests of [`super`] on machines that are made of files.
 
+use super::super::tests::TestMachine;
+use super::*;
 use std::os::unix::fs::symlink;
 
-use tempfile::TempDir;
-
-use super::*;
-
-fn put(root: &TempDir, path: &str, text: &str) {
-    let path = root.path().join(path);
-    fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(path, text).unwrap();
-}
-
-/// Adds a block device at `at` below sys/devices.
-fn block(root: &TempDir, at: &str, major_minor: &str) {
-    let full = root.path().join("sys/devices").join(at);
+/// Adds a block device at `at` below sys/devices, with these files.
+fn block(machine: &TestMachine, at: &str, numbers: &str, files: &[(&str, String)]) {
+    let full = machine.path("sys/devices").join(at);
     fs::create_dir_all(&full).unwrap();
     let name = full.file_name().unwrap().to_str().unwrap();
-    for link in [format!("sys/class/block/{name}"), format!("sys/dev/block/{major_minor}")] {
-        let link = root.path().join(link);
+    for link in [format!("sys/class/block/{name}"), format!("sys/dev/block/{numbers}")] {
+        let link = machine.path(&link);
         fs::create_dir_all(link.parent().unwrap()).unwrap();
         symlink(&full, link).unwrap();
+    }
+    for (file, text) in files {
+        machine.put(&format!("sys/devices/{at}/{file}"), text);
     }
 }
 
 /// A machine with nvme0n1 (512 byte blocks, two partitions), nvme1n1 (4096, one), and nvme2n1 with
 /// paths by nvme2 and nvme3.
-fn machine() -> TempDir {
-    let root = TempDir::new().unwrap();
+fn machine() -> TestMachine {
+    let machine = TestMachine::new(&[]);
     for (ctrl, disk, nsid, bytes) in [
         ("nvme0", "nvme0n1", 1, 512),
         ("nvme1", "nvme1n1", 7, 4096),
@@ -36,91 +31,73 @@ fn machine() -> TempDir {
         ("nvme3", "nvme2c3n1", 3, 512),
     ] {
         let at = format!("sys/class/nvme/{ctrl}/{disk}");
-        put(&root, &format!("{at}/nsid"), &nsid.to_string());
-        put(&root, &format!("{at}/queue/logical_block_size"), &bytes.to_string());
+        machine.put(&format!("{at}/nsid"), &nsid.to_string());
+        machine.put(&format!("{at}/queue/logical_block_size"), &bytes.to_string());
     }
     for (at, numbers, bytes) in [
         ("pci/nvme/nvme0/nvme0n1", "259:0", 512),
         ("pci2/nvme/nvme1/nvme1n1", "259:1", 4096),
         ("virtual/nvme-subsystem/nvme-subsys2/nvme2n1", "259:2", 512),
     ] {
-        block(&root, at, numbers);
-        let size = format!("sys/devices/{at}/queue/logical_block_size");
-        put(&root, &size, &bytes.to_string());
+        block(&machine, at, numbers, &[("queue/logical_block_size", bytes.to_string())]);
     }
     for (at, numbers, start, size) in [
         ("pci/nvme/nvme0/nvme0n1/nvme0n1p1", "259:3", 2048, 4096),
         ("pci/nvme/nvme0/nvme0n1/nvme0n1p2", "259:4", 6144, 8),
         ("pci2/nvme/nvme1/nvme1n1/nvme1n1p1", "259:5", 2048, 4096),
     ] {
-        block(&root, at, numbers);
-        let at = format!("sys/devices/{at}");
-        put(&root, &format!("{at}/partition"), "1\n");
-        put(&root, &format!("{at}/start"), &format!("{start}\n"));
-        put(&root, &format!("{at}/size"), &format!("{size}\n"));
+        let files = [("partition", 1), ("start", start), ("size", size)];
+        block(&machine, at, numbers, &files.map(|(file, n)| (file, format!("{n}\n"))));
     }
-    root
-}
-
-fn disk(root: &TempDir, text: &str) -> Result<Disk, String> {
-    System::at(root.path()).disk(text)
+    machine
 }
 
 #[test]
-fn a_disk_is_its_controllers_and_namespace() {
-    let root = machine();
-    let want = |name: &str, controllers: &[u32], nsid| Disk {
-        name: name.into(),
-        controllers: controllers.into(),
-        nsid,
-        blocks: None,
-    };
-    assert_eq!(disk(&root, "nvme0n1"), Ok(want("nvme0n1", &[0], 1)));
-    assert_eq!(disk(&root, "nvme1n1"), Ok(want("nvme1n1", &[1], 7)));
-    // all paths
-    assert_eq!(disk(&root, "nvme2n1"), Ok(want("nvme2n1", &[2, 3], 3)));
-}
-
-#[test]
-fn a_partition_is_a_range_of_logical_blocks() {
-    let root = machine();
-    let blocks = |name| disk(&root, name).unwrap().blocks;
-    assert_eq!(blocks("nvme0n1p1"), Some((2048, 6143)));
-    assert_eq!(blocks("nvme0n1p2"), Some((6144, 6151)));
-    // sectors of 512 bytes, blocks of 4096
-    assert_eq!(blocks("nvme1n1p1"), Some((256, 767)));
-    assert_eq!(disk(&root, "nvme1n1p1").unwrap().nsid, 7);
+fn a_disk_is_its_controllers_and_namespace_and_a_partition_a_range_of_its_blocks() {
+    let machine = machine();
+    for (name, controllers, nsid, blocks) in [
+        ("nvme0n1", &[0][..], 1, None),
+        ("nvme1n1", &[1], 7, None),
+        // all paths
+        ("nvme2n1", &[2, 3], 3, None),
+        ("nvme0n1p1", &[0], 1, Some((2048, 6143))),
+        ("nvme0n1p2", &[0], 1, Some((6144, 6151))),
+        // sectors of 512 bytes, blocks of 4096
+        ("nvme1n1p1", &[1], 7, Some((256, 767))),
+    ] {
+        let want = Disk { name: name.into(), controllers: controllers.into(), nsid, blocks };
+        assert_eq!(machine.disk(name), Ok(want));
+    }
 }
 
 #[test]
 fn a_path_leads_to_the_disk_that_has_it() {
-    let root = machine();
-    let file = root.path().join("data");
-    fs::write(&file, "").unwrap();
+    let machine = machine();
+    machine.put("data", "");
+    let file = machine.path("data");
     let (major, minor) = numbers(fs::metadata(&file).unwrap().dev());
-    let link = root.path().join(format!("sys/dev/block/{major}:{minor}"));
-    symlink(root.path().join("sys/class/block/nvme0n1p2"), link).unwrap();
-    let found = disk(&root, file.to_str().unwrap()).unwrap();
+    let link = machine.path(&format!("sys/dev/block/{major}:{minor}"));
+    symlink(machine.path("sys/class/block/nvme0n1p2"), link).unwrap();
+    let found = machine.disk(file.to_str().unwrap()).unwrap();
     assert_eq!((found.name.as_str(), found.blocks), ("nvme0n1p2", Some((6144, 6151))));
 }
 
 #[test]
 fn a_file_system_without_a_device_number_is_found_by_its_mount() {
-    let root = machine();
-    let file = root.path().join("data");
-    fs::write(&file, "").unwrap();
-    let path = file.to_str().unwrap();
-    let point = fs::canonicalize(root.path()).unwrap();
+    let machine = machine();
+    machine.put("data", "");
+    let file = machine.path("data");
+    let point = fs::canonicalize(machine.path("")).unwrap();
     let mounted = |what: &str| {
         let line = format!("40 1 0:40 /sub {} rw shared:1 - {what} rw\n", point.display());
-        put(&root, "proc/self/mountinfo", &format!("21 1 0:20 / / rw - tmpfs t rw\n{line}"));
-        disk(&root, path)
+        machine.put("proc/self/mountinfo", &format!("21 1 0:20 / / rw - tmpfs t rw\n{line}"));
+        machine.disk(file.to_str().unwrap())
     };
     assert_eq!(mounted("btrfs /dev/nvme0n1p1").unwrap().name, "nvme0n1p1");
     let error = mounted("overlay overlay").unwrap_err();
     assert!(error.contains("is on overlay"), "{error}");
     for member in ["nvme0n1p1", "nvme1n1"] {
-        put(&root, &format!("sys/fs/btrfs/6b-7d/devices/{member}/size"), "");
+        machine.put(&format!("sys/fs/btrfs/6b-7d/devices/{member}/size"), "");
     }
     let error = mounted("btrfs /dev/nvme0n1p1").unwrap_err();
     assert!(error.contains("on several devices, on nvme0n1p1, nvme1n1"), "{error}");
@@ -128,7 +105,7 @@ fn a_file_system_without_a_device_number_is_found_by_its_mount() {
 
 #[test]
 fn what_is_not_one_nvme_disk_is_refused_by_name() {
-    let root = machine();
+    let machine = machine();
     for (at, file, text, slaves) in [
         ("virtual/block/dm-0", "dm/name", "vg-root", &["nvme0n1p1", "nvme1n1"][..]),
         ("virtual/block/md127", "md/level", "raid1", &["nvme0n1", "nvme1n1"]),
@@ -136,10 +113,9 @@ fn what_is_not_one_nvme_disk_is_refused_by_name() {
         ("pci3/ata1/block/sda", "size", "8", &[]),
     ] {
         let numbers = format!("8:{}", at.rsplit('/').next().unwrap());
-        block(&root, at, &numbers);
-        put(&root, &format!("sys/devices/{at}/{file}"), text);
+        block(&machine, at, &numbers, &[(file, text.to_owned())]);
         for slave in slaves {
-            put(&root, &format!("sys/devices/{at}/slaves/{slave}/x"), "");
+            machine.put(&format!("sys/devices/{at}/slaves/{slave}/x"), "");
         }
     }
     for (name, says) in [
@@ -154,7 +130,7 @@ fn what_is_not_one_nvme_disk_is_refused_by_name() {
         ("/dev/null", "is a character device"),
         ("/missing/file", "can't be looked at"),
     ] {
-        let error = disk(&root, name).unwrap_err();
+        let error = machine.disk(name).unwrap_err();
         assert!(error.contains(says), "{name}: {error}");
     }
 }
@@ -176,17 +152,15 @@ fn a_path_of_multipath_belongs_to_one_disk() {
 }
 
 #[test]
-fn device_mapper_on_an_nvme_disk_is_found_and_described_or_not() {
-    let root = machine();
-    let system = System::at(root.path());
-    assert_eq!(system.mapped_device(), None);
-    for (at, numbers, name, slave) in [
-        ("virtual/block/dm-0", "253:0", "other", "sda"),
-        ("virtual/block/dm-1", "253:1", "vg-root", "nvme0n1p1"),
-    ] {
-        block(&root, at, numbers);
-        put(&root, &format!("sys/devices/{at}/dm/name"), name);
-        put(&root, &format!("sys/devices/{at}/slaves/{slave}/x"), "");
+fn device_mapper_on_an_nvme_disk_is_found() {
+    let machine = machine();
+    assert_eq!(machine.mapped_device(), None);
+    for (dm, numbers, name, slave) in
+        [("dm-0", "253:0", "other", "sda"), ("dm-1", "253:1", "vg-root", "nvme0n1p1")]
+    {
+        let slave = format!("slaves/{slave}/x");
+        let files = [("dm/name", name.to_owned()), (slave.as_str(), String::new())];
+        block(&machine, &format!("virtual/block/{dm}"), numbers, &files);
     }
-    assert_eq!(system.mapped_device().unwrap().as_str(), "vg-root");
+    assert_eq!(machine.mapped_device().unwrap().as_str(), "vg-root");
 }

@@ -226,11 +226,15 @@ mod tests {
     #[test]
     #[cfg(target_arch = "x86_64")]
     fn a_push_after_endbr64_is_probed() {
-        assert_eq!(skipped(&[0xf3, 0x0f, 0x1e, 0xfa, 0x55, 0x48]), 4);
-        assert_eq!(skipped(&[0xf3, 0x0f, 0x1e, 0xfa, 0x41, 0x57]), 4);
-        assert_eq!(skipped(&[0xf3, 0x0f, 0x1e, 0xfa, 0x48, 0x83]), 0);
-        assert_eq!(skipped(&[0x55]), 0);
-        assert_eq!(skipped(&[]), 0);
+        for (code, bytes) in [
+            (&[0xf3, 0x0f, 0x1e, 0xfa, 0x55, 0x48][..], 4),
+            (&[0xf3, 0x0f, 0x1e, 0xfa, 0x41, 0x57], 4),
+            (&[0xf3, 0x0f, 0x1e, 0xfa, 0x48, 0x83], 0),
+            (&[0x55], 0),
+            (&[], 0),
+        ] {
+            assert_eq!(skipped(code), bytes, "{code:?}");
+        }
     }
 
     #[test]

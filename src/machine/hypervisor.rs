@@ -182,104 +182,79 @@ impl System {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::put;
+    use super::super::tests::TestMachine;
     use super::*;
-    use tempfile::TempDir;
 
     #[test]
     fn machines_are_called_by_the_names_that_people_use() {
         const KVM: &str = "tsc kvm-clock";
+        const METAL: &str = "none (bare metal)";
+        let unnamed = "a hypervisor that does not say its name";
         let (guest, metal) = ("flags\t\t: fpu hypervisor lahf_lm", "flags\t\t: fpu lahf_lm");
-        for (vendor, product, cpu, clocks, present, name) in [
-            ("QEMU", "Standard PC (Q35 + ICH9, 2009)", guest, KVM, Some(true), "QEMU with KVM"),
-            ("QEMU", "Standard PC (i440FX)", guest, "tsc hpet", Some(true), "QEMU, without KVM"),
+        for (vendor, product, cpu, clocks, name) in [
+            ("QEMU", "Standard PC (Q35 + ICH9, 2009)", guest, KVM, "QEMU with KVM"),
+            ("QEMU", "Standard PC (i440FX)", guest, "tsc hpet", "QEMU, without KVM"),
             // arm64 has no kvm-clock, with and without KVM
-            ("QEMU", "QEMU Virtual Machine", "", "arch_sys_counter", Some(true), "QEMU"),
-            ("Red Hat", "KVM", guest, KVM, Some(true), "KVM/QEMU (Red Hat)"),
-            ("DigitalOcean", "Droplet", guest, KVM, Some(true), "KVM/QEMU (DigitalOcean)"),
-            ("Amazon EC2", "m5.large", guest, KVM, Some(true), "Amazon EC2 (Nitro)"),
-            ("Amazon EC2", "m6g.large", "", "", Some(true), "Amazon EC2 (Nitro)"),
-            ("Amazon EC2", "m6g.metal", "", "", Some(false), "none (bare metal)"),
-            ("Amazon EC2", "i3.metal", metal, "", Some(false), "none (bare metal)"),
-            ("Google", "Google Compute Engine", guest, KVM, Some(true), "Google Compute Engine"),
-            ("Google", "Google Compute Engine", metal, "", Some(false), "none (bare metal)"),
-            (
-                "Microsoft Corporation",
-                "Virtual Machine",
-                guest,
-                "",
-                Some(true),
-                "Microsoft Hyper-V",
-            ),
-            (
-                "Microsoft Corporation",
-                "Surface Laptop",
-                metal,
-                "",
-                Some(false),
-                "none (bare metal)",
-            ),
-            ("VMware, Inc.", "VMware7,1", guest, "tsc", Some(true), "VMware"),
-            ("Xen", "HVM domU", guest, "xen tsc", Some(true), "Xen"),
-            ("innotek GmbH", "VirtualBox", guest, "tsc", Some(true), "VirtualBox"),
-            ("Dell Inc.", "PowerEdge R750", metal, "tsc", Some(false), "none (bare metal)"),
-            ("ACME", "", guest, "", Some(true), "a hypervisor that does not say its name"),
-            ("", "", guest, "", Some(true), "a hypervisor that does not say its name"),
-            ("HPE", "ProLiant RL300", "", "arch_sys_counter", None, "unknown"),
-            ("", "", "", "", None, "unknown"),
+            ("QEMU", "QEMU Virtual Machine", "", "arch_sys_counter", "QEMU"),
+            ("Red Hat", "KVM", guest, KVM, "KVM/QEMU (Red Hat)"),
+            ("Amazon EC2", "m5.large", guest, KVM, "Amazon EC2 (Nitro)"),
+            ("Amazon EC2", "m6g.large", "", "", "Amazon EC2 (Nitro)"),
+            ("Amazon EC2", "m6g.metal", "", "", METAL),
+            ("Amazon EC2", "i3.metal", metal, "", METAL),
+            ("Google", "Google Compute Engine", guest, KVM, "Google Compute Engine"),
+            ("Google", "Google Compute Engine", metal, "", METAL),
+            ("Microsoft Corporation", "Virtual Machine", guest, "", "Microsoft Hyper-V"),
+            ("Microsoft Corporation", "Surface Laptop", metal, "", METAL),
+            ("VMware, Inc.", "VMware7,1", guest, "tsc", "VMware"),
+            ("Dell Inc.", "PowerEdge R750", metal, "tsc", METAL),
+            ("ACME", "", guest, "", unnamed),
+            ("", "", guest, "", unnamed),
+            ("HPE", "ProLiant RL300", "", "arch_sys_counter", "unknown"),
+            ("", "", "", "", "unknown"),
         ] {
-            let root = TempDir::new().unwrap();
-            put(&root, "proc/cpuinfo", &format!("processor\t: 0\n{cpu}\n"));
-            put(&root, "sys/class/dmi/id/sys_vendor", vendor);
-            put(&root, "sys/class/dmi/id/product_name", product);
-            let file = "sys/devices/system/clocksource/clocksource0/available_clocksource";
-            put(&root, file, clocks);
-            let found = System::at(root.path()).hypervisor();
+            let machine = TestMachine::new(&[
+                ("proc/cpuinfo", &format!("processor\t: 0\n{cpu}\n")),
+                ("sys/class/dmi/id/sys_vendor", vendor),
+                ("sys/class/dmi/id/product_name", product),
+                ("sys/devices/system/clocksource/clocksource0/available_clocksource", clocks),
+            ]);
+            let found = machine.hypervisor();
             let case = format!("{vendor} {product} {cpu} {clocks}: {found:?}");
+            let present = (name != "unknown").then_some(name != METAL);
             assert_eq!((found.present, found.name.as_str()), (present, name), "{case}");
             assert_eq!(found.emulated, name.contains("without KVM"), "{case}");
-            put(&root, "sys/class/dmi/id/chassis_asset_tag", AZURE);
-            let azure = System::at(root.path()).hypervisor().name.contains("Azure");
+            machine.put("sys/class/dmi/id/chassis_asset_tag", AZURE);
+            let azure = machine.hypervisor().name.contains("Azure");
             assert_eq!(azure, name == "Microsoft Hyper-V", "{case}");
         }
-        let nothing = TempDir::new().unwrap();
-        assert_eq!(System::at(nothing.path()).hypervisor().present, None);
+        assert_eq!(TestMachine::new(&[]).hypervisor().present, None);
     }
-}
-
-#[cfg(test)]
-mod kvm_tests {
-    use super::super::tests::put;
-    use super::*;
-    use tempfile::TempDir;
 
     #[test]
-    fn the_tsc_is_that_of_all_virtual_cpus_of_the_process() {
-        let root = TempDir::new().unwrap();
-        let system = System::at(root.path());
-        put(&root, "proc/40/task/40/comm", "");
-        put(&root, "proc/40/task/41/comm", "");
-        put(&root, "sys/kernel/debug/kvm/7-9/vcpu0/tsc-offset", "-5\n");
-        assert_eq!(system.tsc_scale(40), None);
-        let dir = "sys/kernel/debug/kvm/40-12";
-        put(&root, &format!("{dir}/vcpu0/tsc-offset"), "-18446743\n");
-        let mut scale = TscScale { offset: -18_446_743, ratio: 1, bits: 0 };
-        assert_eq!(system.tsc_scale(40), Some(scale));
-        for cpu in ["vcpu0", "vcpu1"] {
-            put(&root, &format!("{dir}/{cpu}/tsc-offset"), "-7\n");
-            put(&root, &format!("{dir}/{cpu}/tsc-scaling-ratio"), "6442450944\n");
-            put(&root, &format!("{dir}/{cpu}/tsc-scaling-ratio-frac-bits"), "32\n");
+    fn a_tsc_counts_if_all_virtual_cpus_of_the_process_have_it() {
+        let machine = TestMachine::new(&[
+            ("proc/40/task/40/comm", ""),
+            ("proc/40/task/41/comm", ""),
+            ("sys/kernel/debug/kvm/7-9/vcpu0/tsc-offset", "-5\n"),
+        ]);
+        let put = |cpu: u32, file: &str, text: &str| {
+            machine.put(&format!("sys/kernel/debug/kvm/40-12/vcpu{cpu}/{file}"), text);
+            machine.tsc_scale(40)
+        };
+        assert_eq!(machine.tsc_scale(40), None);
+        let scale = |offset, ratio, bits| Some(TscScale { offset, ratio, bits });
+        assert_eq!(put(0, "tsc-offset", "-18446743\n"), scale(-18_446_743, 1, 0));
+        let scaled = scale(-7, 3 << 31, 32);
+        for cpu in [0, 1] {
+            put(cpu, "tsc-offset", "-7\n");
+            put(cpu, "tsc-scaling-ratio", "6442450944\n");
+            put(cpu, "tsc-scaling-ratio-frac-bits", "32\n");
         }
-        (scale.offset, scale.ratio, scale.bits) = (-7, 3 << 31, 32);
-        assert_eq!(system.tsc_scale(40), Some(scale));
-        put(&root, &format!("{dir}/vcpu1/guest_mode"), "1\n");
-        assert_eq!(system.tsc_scale(40), None);
-        put(&root, &format!("{dir}/vcpu1/guest_mode"), "0\n");
-        assert_eq!(system.tsc_scale(40), Some(scale));
-        put(&root, &format!("{dir}/vcpu1/tsc-scaling-ratio"), "?\n");
-        assert_eq!(system.tsc_scale(40), None);
-        put(&root, &format!("{dir}/vcpu1/tsc-scaling-ratio"), "6442450944\n");
-        put(&root, &format!("{dir}/vcpu1/tsc-offset"), "-8\n");
-        assert_eq!(system.tsc_scale(40), None);
+        assert_eq!(machine.tsc_scale(40), scaled);
+        assert_eq!(put(1, "guest_mode", "1\n"), None);
+        assert_eq!(put(1, "guest_mode", "0\n"), scaled);
+        assert_eq!(put(1, "tsc-scaling-ratio", "?\n"), None);
+        assert_eq!(put(1, "tsc-scaling-ratio", "6442450944\n"), scaled);
+        assert_eq!(put(1, "tsc-offset", "-8\n"), None);
     }
 }

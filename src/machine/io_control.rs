@@ -137,34 +137,25 @@ impl System {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::put;
+    use super::super::tests::TestMachine;
     use super::*;
     use proptest::prelude::any;
     use proptest::proptest;
-    use tempfile::TempDir;
 
-    const TOP: &str = "sys/fs/cgroup";
     const DISK: Number = [259, 1];
 
-    /// A machine with these files of cgroups.
-    fn machine(files: &[(&str, &str)]) -> (TempDir, System) {
-        let root = TempDir::new().unwrap();
-        let mounts = "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n";
-        put(&root, "proc/mounts", mounts);
+    /// What these files of cgroups say.
+    fn known(files: &[(&str, &str)]) -> IoControl {
+        let machine = TestMachine::new(&[("proc/mounts", "c /sys/fs/cgroup cgroup2 rw 0 0\n")]);
         for (path, text) in files {
-            put(&root, &format!("{TOP}/{path}"), text);
+            machine.put(&format!("sys/fs/cgroup/{path}"), text);
         }
-        let system = System::at(root.path());
-        (root, system)
-    }
-
-    fn known(system: &System) -> IoControl {
-        system.io_control().unwrap()
+        machine.io_control().unwrap()
     }
 
     #[test]
-    fn limits_are_those_of_the_disk_with_their_cgroups() {
-        let (_root, system) = machine(&[
+    fn a_disk_has_its_limits_with_their_cgroups() {
+        let all = known(&[
             (
                 "b.slice/one.service/io.max",
                 "259:0 rbps=max wbps=max riops=10 wiops=max\n\
@@ -173,50 +164,34 @@ mod tests {
             ("a.slice/io.max", "259:1 rbps=max wbps=max riops=max wiops=5\n"),
             ("c.slice/io.max", "259:1 rbps=max wbps=max riops=max wiops=max\n"),
             ("d.slice/io.max", "nonsense\n259:1\n259 rbps=1\n"),
+            ("$(reboot)\u{1b}[2J\nx/io.max", "259:2 rbps=max wbps=max riops=1 wiops=max\n"),
         ]);
-        let found = known(&system).limits(DISK);
-        let shown: Vec<String> =
-            found.cgroups.iter().map(|limit| format!("{} {limit}", limit.cgroup)).collect();
-        assert_eq!(shown, ["/a.slice wiops=5", "/b.slice/one.service rbps=1048576 riops=60"]);
-        assert!(!found.more);
-        assert_eq!(known(&system).limits([259, 7]), IoLimits::default());
-    }
-
-    #[test]
-    fn names_of_cgroups_are_escaped() {
-        let line = "259:1 rbps=max wbps=max riops=1 wiops=max\n";
-        let (_root, system) = machine(&[("$(reboot)\u{1b}[2J\nx/io.max", line)]);
-        let found = known(&system).limits(DISK);
-        let shown = found.cgroups[0].cgroup.to_string();
-        assert_eq!(shown, "/$(reboot)\\u{1b}[2J\\nx");
+        let shown = |disk| -> Vec<String> {
+            let found = all.limits(disk);
+            assert!(!found.more);
+            found.cgroups.iter().map(|limit| format!("{} {limit}", limit.cgroup)).collect()
+        };
+        assert_eq!(shown(DISK), ["/a.slice wiops=5", "/b.slice/one.service rbps=1048576 riops=60"]);
+        assert_eq!(shown([259, 2]), ["/$(reboot)\\u{1b}[2J\\nx riops=1"]);
+        assert_eq!(all.limits([259, 7]), IoLimits::default());
     }
 
     #[test]
     fn what_has_no_room_is_said() {
-        let files: Vec<(String, &str)> =
-            (0..MOST_LIMITS + 1).map(|n| (format!("{n}/io.max"), "259:1 riops=5\n")).collect();
-        let files: Vec<(&str, &str)> = files.iter().map(|(p, t)| (p.as_str(), *t)).collect();
-        let (_root, system) = machine(&files);
-        let found = known(&system).limits(DISK);
+        let paths: Vec<_> = (0..MOST_LIMITS + 1).map(|n| format!("{n}/io.max")).collect();
+        let files: Vec<_> = paths.iter().map(|path| (path.as_str(), "259:1 riops=5\n")).collect();
+        let found = known(&files).limits(DISK);
         assert_eq!((found.cgroups.len(), found.more), (MOST_LIMITS, true));
     }
 
     #[test]
     fn io_cost_is_on_or_off_by_disk() {
-        let (_root, system) = machine(&[(
-            "io.cost.qos",
-            "259:1 enable=1 ctrl=user rpct=95.00 rlat=5000 min=50.00 max=150.00\n\
-             259:2 enable=0 ctrl=auto\n",
-        )]);
-        let of = |disk| known(&system).cost(disk).unwrap().to_string();
+        let on = "259:1 enable=1 ctrl=user rpct=95.00 rlat=5000 min=50.00 max=150.00\n";
+        let all = known(&[("io.cost.qos", &format!("{on}259:2 enable=0 ctrl=auto\n"))]);
+        let of = |disk| all.cost(disk).unwrap().to_string();
         assert!(of(DISK).starts_with("on (ctrl=user rpct=95.00"));
         assert_eq!((of([259, 2]), of([259, 3])), ("off".into(), "off".into()));
-        let (_root, none) = machine(&[("a/io.max", "")]);
-        assert!(known(&none).cost(DISK).is_none());
-    }
-
-    #[test]
-    fn without_cgroups_of_version_2_nothing_is_known() {
+        assert!(known(&[("a/io.max", "")]).cost(DISK).is_none());
         assert_eq!(System::at("/nonexistent").io_control(), None);
     }
 

@@ -146,12 +146,11 @@ pub(crate) fn any_line(path: &Path, mut wanted: impl FnMut(&[u8]) -> bool) -> io
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::put;
+    use super::super::tests::TestMachine;
     use super::*;
     use proptest::collection::vec;
     use proptest::prelude::any;
     use proptest::proptest;
-    use tempfile::TempDir;
 
     const SYMBOLS: &str = "\
 0000000000000000 A fixed_percpu_data
@@ -166,60 +165,38 @@ ffffffffc0a1b3c0 t nvme_irq.cold\t[nvme]
 ffffffffc0a1c000 t nvme_prep_rq.part.0\t[nvme]
 ffffffffc09f0000 t nvme_setup_cmd\t[nvme_core]
 ";
-    const NAMES: [&str; 6] = [
-        "blk_mq_start_request",
-        "blk_mq_weak",
-        "nvme_irq",
-        "nvme_poll",
-        "nvme_prep_rq",
-        "nvme_setup_cmd",
-    ];
 
-    fn symbols(text: &str) -> BTreeSet<String> {
-        let root = TempDir::new().unwrap();
-        put(&root, "proc/kallsyms", text);
-        System::at(root.path()).symbols(&NAMES).unwrap()
+    fn machine(symbols: &str) -> TestMachine {
+        TestMachine::new(&[("proc/kallsyms", symbols)])
     }
 
     #[test]
     fn functions_come_with_their_clones_and_data_does_not_come() {
-        let names = [
-            "blk_mq_start_request",
-            "blk_mq_weak",
-            "nvme_irq",
-            "nvme_prep_rq.part.0",
-            "nvme_setup_cmd",
-        ];
-        assert_eq!(symbols(SYMBOLS), names.map(str::to_owned).into());
-        assert_eq!(symbols("0000000000000000 t nvme_irq\t[nvme]\n").len(), 1);
-        assert!(System::at("/nonexistent").symbols(&NAMES).is_err());
+        let symbols = |text: &str| {
+            let names = "blk_mq_start_request blk_mq_weak nvme_irq nvme_poll nvme_prep_rq \
+                         nvme_setup_cmd";
+            let names: Vec<&str> = names.split(' ').collect();
+            let found: Vec<_> = machine(text).symbols(&names).unwrap().into_iter().collect();
+            found.join(" ")
+        };
+        let want = "blk_mq_start_request blk_mq_weak nvme_irq nvme_prep_rq.part.0 nvme_setup_cmd";
+        assert_eq!(symbols(SYMBOLS), want);
+        assert_eq!(symbols("0000000000000000 t nvme_irq\t[nvme]\n"), "nvme_irq");
+        assert!(System::at("/nonexistent").symbols(&[]).is_err());
     }
 
     #[test]
     fn a_kernel_that_lists_code_alone_hides_its_variables() {
-        let lists = |text: &str| {
-            let root = TempDir::new().unwrap();
-            put(&root, "proc/kallsyms", text);
-            System::at(root.path()).lists_variables()
-        };
-        assert!(!lists(SYMBOLS));
-        assert!(lists(&format!("{SYMBOLS}0000000000000000 A kstat\n")));
-        assert!(lists("0000000000031700 D kstat\nffffffff81000000 T startup_64\n"));
-        assert!(!lists("ffffffff81000000 t kstat\nffffffff82000000 D kstat_cpu\n"));
+        for (text, lists) in [
+            (SYMBOLS, false),
+            (&format!("{SYMBOLS}0000000000000000 A kstat\n"), true),
+            ("0000000000031700 D kstat\nffffffff81000000 T startup_64\n", true),
+            ("ffffffff81000000 t kstat\nffffffff82000000 D kstat_cpu\n", false),
+        ] {
+            assert_eq!(machine(text).lists_variables(), lists, "{text}");
+        }
         assert!(System::at("/nonexistent").lists_variables());
     }
-
-    proptest! {
-        #[test]
-        fn any_line_is_taken_apart_or_passed_over(line in vec(any::<u8>(), 0..60)) {
-            let _ = fields(&line);
-        }
-    }
-}
-
-#[cfg(test)]
-mod names_tests {
-    use super::*;
 
     #[test]
     fn clones_count_as_the_function_and_cold_pieces_do_not() {
@@ -229,6 +206,13 @@ mod names_tests {
         }
         for no in ["nvme_prep_rq_batch", "nvme_irq.cold", "__pfx_nvme_irq", "", "."] {
             assert_eq!(wanted.pick(no.as_bytes()), None, "{no}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_line_is_taken_apart_or_passed_over(line in vec(any::<u8>(), 0..60)) {
+            let _ = fields(&line);
         }
     }
 }

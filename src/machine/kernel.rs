@@ -379,21 +379,19 @@ impl System {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::put;
+    use super::super::tests::TestMachine;
     use super::*;
     use std::rc::Rc;
-    use tempfile::TempDir;
 
     #[test]
     fn lockdown_is_the_word_in_brackets() {
-        let root = TempDir::new().unwrap();
-        let system = System::at(root.path());
-        assert_eq!(system.lockdown_level(), Lockdown::None);
+        let machine = TestMachine::new(&[]);
+        assert_eq!(machine.lockdown_level(), Lockdown::None);
         let file = "sys/kernel/security/lockdown";
-        put(&root, file, "none integrity [confidentiality]\n");
-        assert_eq!(system.lockdown_level(), Lockdown::Confidentiality);
-        put(&root, file, "none [integrity] confidentiality\n");
-        assert_eq!(system.lockdown_level(), Lockdown::Integrity);
+        machine.put(file, "none integrity [confidentiality]\n");
+        assert_eq!(machine.lockdown_level(), Lockdown::Confidentiality);
+        machine.put(file, "none [integrity] confidentiality\n");
+        assert_eq!(machine.lockdown_level(), Lockdown::Integrity);
     }
 
     /// BTF of one structure, whose fields are pointers to void, and of functions with this number of arguments.
@@ -424,10 +422,6 @@ mod tests {
         words.flat_map(|w| w.to_ne_bytes()).chain(strings).collect()
     }
 
-    fn btf_of(name: &str, fields: &[&str]) -> Vec<u8> {
-        btf_with(name, fields, &[])
-    }
-
     /// A kernel image with a struct and these functions.
     fn kernel_with(name: &str, functions: &[(&str, u32)]) -> KernelBtf {
         let image = Btf::parse(&btf_with(name, &[], functions)).unwrap();
@@ -448,181 +442,140 @@ mod tests {
     #[test]
     fn a_kernel_without_direct_calls_has_no_trampolines_for_functions() {
         let why_not = |functions: &[(&str, u32)], symbols: &str| {
-            let root = TempDir::new().unwrap();
-            put(&root, "proc/kallsyms", symbols);
-            System::at(root.path()).no_direct_calls(&kernel_with("request", functions))
+            let machine = TestMachine::new(&[("proc/kallsyms", symbols)]);
+            machine.no_direct_calls(&kernel_with("request", functions))
         };
         let other = "ffffffff81000000 T startup_64\n";
-        let why = why_not(&[], other).unwrap();
-        assert!(why.contains("FUNCTION_TRACER"), "{why}");
+        assert!(why_not(&[], other).unwrap().contains("FUNCTION_TRACER"));
         let name = "register_ftrace_direct";
         assert_eq!(why_not(&[(name, 2)], other), None);
         // 5.10, whose BTF lacks the function
-        let symbol = format!("{other}ffffffff81100000 T {name}\n");
-        assert_eq!(why_not(&[], &symbol), None);
-    }
-
-    #[test]
-    fn a_struct_shows_what_bios_can_wait_for() {
-        assert_eq!(described("ioc_gq", &[]).structs, ["ioc_gq".into()].into());
-        assert!(described("request", &[]).structs.is_empty());
-    }
-
-    #[test]
-    fn the_arguments_of_the_set_up_decide_and_not_the_version() {
-        let third = |functions| described("request", functions).command_is_argument;
-        assert!(third(&[("nvme_setup_cmd", 3)]));
-        assert!(!third(&[("nvme_setup_cmd", 2)]), "5.10 with a backport");
-        assert!(third(&[]), "5.10, as its version says");
+        assert_eq!(why_not(&[], &format!("{other}ffffffff81100000 T {name}\n")), None);
     }
 
     #[test]
     fn a_driver_without_the_state_of_a_module_is_built_in() {
-        let root = TempDir::new().unwrap();
-        let system = System::at(root.path());
-        assert!(system.built_in().is_empty());
-        put(&root, "sys/module/nvme/parameters/poll_queues", "0\n");
-        put(&root, "sys/module/nvme_core/initstate", "live\n");
-        assert_eq!(system.built_in(), [Home::NvmePci].into());
+        let machine = TestMachine::new(&[]);
+        assert!(machine.built_in().is_empty());
+        machine.put("sys/module/nvme/parameters/poll_queues", "0\n");
+        machine.put("sys/module/nvme_core/initstate", "live\n");
+        assert_eq!(machine.built_in(), [Home::NvmePci].into());
     }
 
     #[test]
-    fn a_type_shows_the_guard_of_tracepoints() {
-        let shown = |name: &str, fields: &[&str]| {
-            guards_by_srcu(&Btf::parse(&btf_of(name, fields)).unwrap())
-        };
+    fn types_and_arguments_decide_and_not_the_version() {
+        let btf = |name, fields: &[&str]| Btf::parse(&btf_with(name, fields, &[])).unwrap();
         let snapshot = "tp_transition_snapshot";
-        // 7.3; 6.18; 5.10, where SRCU guards only tracepoints in the idle loop
-        assert_eq!(shown(snapshot, &["rcu", "srcu_gp", "ongoing"]), Some(true));
-        assert_eq!(shown(snapshot, &["rcu", "ongoing"]), Some(false));
-        assert_eq!(shown(snapshot, &["rcu", "srcu", "ongoing"]), Some(false));
-        assert_eq!(shown("tp_probes", &["rcu"]), None);
+        for (name, fields, by_srcu) in [
+            (snapshot, &["rcu", "srcu_gp", "ongoing"][..], Some(true)), // 7.3
+            (snapshot, &["rcu", "ongoing"], Some(false)),               // 6.18
+            // 5.10, where SRCU guards only tracepoints in the idle loop
+            (snapshot, &["rcu", "srcu", "ongoing"], Some(false)),
+            ("tp_probes", &["rcu"], None),
+        ] {
+            assert_eq!(guards_by_srcu(&btf(name, fields)), by_srcu, "{fields:?}");
+        }
+        assert!(lacks_generation(&btf("nvme_request", &["cmd", "result", "retries"])));
+        assert!(!lacks_generation(&btf("nvme_request", &["cmd", "result", "genctr"])));
+        assert!(!lacks_generation(&btf("request", &["cmd"])));
+        // what bios can wait for
+        assert_eq!(described("ioc_gq", &[]).structs, ["ioc_gq".into()].into());
+        let setup = |arguments| described("request", &[("nvme_setup_cmd", arguments)]);
+        assert!(described("request", &[]).structs.is_empty());
+        assert!(setup(3).command_is_argument && !setup(2).command_is_argument);
+        assert!(described("request", &[]).command_is_argument, "as the version says");
     }
 
     #[test]
     fn one_pass_finds_what_single_look_ups_find() {
-        let file = Btf::parse(&btf_of("bpf_link_info", &["perf_event"]));
+        let file = Btf::parse(&btf_with("bpf_link_info", &["perf_event"], &[]));
         // and this machine's, if it has any
         for image in [file, Btf::vmlinux()].into_iter().flatten() {
-            let wanted = wanted();
+            let Wanted { functions, tracepoints, structures, .. } = wanted();
             let all = || -> Vec<bool> {
-                let functions = wanted.functions.iter().map(|n| image.has_function(n));
-                let tracepoints = wanted.tracepoints.iter();
+                let functions = functions.iter().map(|n| image.has_function(n));
+                let tracepoints = tracepoints.iter();
                 let tracepoints = tracepoints.map(|n| image.tracepoint_arguments(n).is_some());
-                let structures = wanted.structures.iter();
-                let structures = structures.map(|n| image.structure(n).is_some());
+                let structures = structures.iter().map(|n| image.structure(n).is_some());
                 functions.chain(tracepoints).chain(structures).collect()
             };
             let single = all();
             assert!(single.iter().any(|found| *found));
-            image.look_for(&wanted);
+            image.look_for(&wanted());
             assert_eq!(all(), single);
             assert!(!image.has_function("a name that was not looked for"));
         }
     }
 
     #[test]
-    fn a_type_shows_whether_commands_have_a_generation() {
-        let lacks = |name: &str, fields: &[&str]| {
-            lacks_generation(&Btf::parse(&btf_of(name, fields)).unwrap())
-        };
-        assert!(lacks("nvme_request", &["cmd", "result", "retries"]));
-        assert!(!lacks("nvme_request", &["cmd", "result", "genctr"]));
-        assert!(!lacks("request", &["cmd"]));
-    }
-
-    #[test]
     fn switches_that_are_off_are_reasons() {
-        let root = TempDir::new().unwrap();
-        let system = System::at(root.path());
-        assert_eq!((system.no_kprobes(), system.no_trampolines()), (None, None));
-        put(&root, "sys/bus/event_source/devices/kprobe/type", "6\n");
-        put(&root, "sys/kernel/debug/kprobes/enabled", "0\n");
-        put(&root, "proc/sys/kernel/ftrace_enabled", "0\n");
-        assert!(system.no_kprobes().unwrap().contains("switched off"));
-        assert!(system.no_trampolines().unwrap().contains("ftrace_enabled"));
-        put(&root, "sys/kernel/debug/kprobes/enabled", "1\n");
-        assert!(system.no_kprobes().unwrap().contains("never fire"));
-        // a kprobe of arm64 does not use ftrace
-        put(&root, "proc/sys/kernel/arch", "aarch64\n");
-        assert_eq!(system.no_kprobes(), None);
-        put(&root, "proc/sys/kernel/arch", "x86_64\n");
-        put(&root, "proc/sys/kernel/ftrace_enabled", "1\n");
-        assert_eq!(system.no_kprobes(), None);
-        fs::remove_file(root.path().join("sys/bus/event_source/devices/kprobe/type")).unwrap();
-        assert!(system.no_kprobes().unwrap().contains("CONFIG"));
+        let machine = TestMachine::new(&[]);
+        assert_eq!((machine.no_kprobes(), machine.no_trampolines()), (None, None));
+        let [pmu, enabled, ftrace, arch] = [
+            "sys/bus/event_source/devices/kprobe/type",
+            "sys/kernel/debug/kprobes/enabled",
+            "proc/sys/kernel/ftrace_enabled",
+            "proc/sys/kernel/arch",
+        ];
+        machine.put(pmu, "6\n");
+        machine.put(ftrace, "0\n");
+        assert!(machine.no_trampolines().unwrap().contains("ftrace_enabled"));
+        for (file, text, why) in [
+            (enabled, "0\n", Some("switched off")),
+            (enabled, "1\n", Some("never fire")),
+            // a kprobe of arm64 does not use ftrace
+            (arch, "aarch64\n", None),
+            (arch, "x86_64\n", Some("never fire")),
+            (ftrace, "1\n", None),
+        ] {
+            machine.put(file, text);
+            let found = machine.no_kprobes();
+            let is_right = found.as_ref().map(|found| found.contains(why.unwrap_or("nothing")));
+            assert_eq!(is_right, why.map(|_| true), "{file} {found:?}");
+        }
+        fs::remove_file(machine.path(pmu)).unwrap();
+        assert!(machine.no_kprobes().unwrap().contains("CONFIG"));
     }
-}
-
-#[cfg(test)]
-mod kernel_log_tests {
-    use super::*;
 
     #[test]
     fn lines_about_nvme_have_their_time() {
         let record =
             "4,812,90123456,-,caller=T1;nvme nvme0: I/O 12 QID 1 timeout\n SUBSYSTEM=pci\n";
         let found = line(record).unwrap();
-        assert_eq!(
-            (found.at_ns, &*found.text),
-            (90_123_456_000, "nvme nvme0: I/O 12 QID 1 timeout")
-        );
+        assert_eq!(found.at_ns, 90_123_456_000);
+        assert_eq!(&*found.text, "nvme nvme0: I/O 12 QID 1 timeout");
         for other in ["6,1,2,-;usb 1-1: new device", "6,1,x,-;nvme", "nvme", ""] {
             assert_eq!(line(other), None, "{other}");
         }
     }
-}
-
-#[cfg(test)]
-mod preemption_tests {
-    use super::super::tests::put;
-    use super::*;
-    use tempfile::TempDir;
-
-    const DYNAMIC: &str = "#1 SMP PREEMPT_DYNAMIC Debian 6.12.107-1";
 
     #[test]
-    fn preemption_is_what_the_kernel_says_of_itself() {
-        let root = TempDir::new().unwrap();
-        let system = System::at(root.path());
-        for (version, want) in [
-            ("#1 SMP Debian 5.10.262-1", Preemption::Voluntary),
-            ("#1 SMP PREEMPT Ubuntu", Preemption::Full),
-            ("#1 SMP PREEMPT(lazy) Debian 7.3.4", Preemption::Full),
-            ("#1 SMP PREEMPT_RT Debian 6.1.176-1", Preemption::RealTime),
+    fn preemption_is_what_the_kernel_says_of_itself_and_unknown_counts_as_full() {
+        use Preemption::{Full, RealTime, Voluntary};
+        use PreemptionSource::{Debugfs, Unknown, Version};
+        let dynamic = "#1 SMP PREEMPT_DYNAMIC Debian 6.12.107-1";
+        for (version, debugfs, want) in [
+            ("#1 SMP Debian 5.10.262-1", "", (Voluntary, Version)),
+            ("#1 SMP PREEMPT Ubuntu", "", (Full, Version)),
+            ("#1 SMP PREEMPT(lazy) Debian 7.3.4", "", (Full, Version)),
+            ("#1 SMP PREEMPT_RT Debian 6.1.176-1", "", (RealTime, Version)),
+            (dynamic, "none voluntary (full)", (Full, Debugfs)),
+            (dynamic, "none voluntary full (lazy)", (Full, Debugfs)),
+            (dynamic, "none (voluntary) full", (Voluntary, Debugfs)),
+            (dynamic, "(undefined)", (Full, Unknown)),
+            (dynamic, "", (Full, Unknown)),
+            ("", "", (Full, Unknown)),
         ] {
-            put(&root, "proc/sys/kernel/version", version);
-            assert_eq!(system.preemption(), (want, PreemptionSource::Version), "{version}");
+            let machine = TestMachine::new(&[
+                ("proc/sys/kernel/version", version),
+                ("sys/kernel/debug/sched/preempt", debugfs),
+                // the mode at boot, which may have changed since
+                ("proc/cmdline", "quiet preempt=none"),
+            ]);
+            assert_eq!(machine.preemption(), want, "{version} {debugfs}");
         }
-        put(&root, "proc/sys/kernel/version", DYNAMIC);
-        let debugfs = "sys/kernel/debug/sched/preempt";
-        for (modes, want) in [
-            ("none voluntary (full)", Preemption::Full),
-            ("none voluntary full (lazy)", Preemption::Full),
-            ("none (voluntary) full", Preemption::Voluntary),
-        ] {
-            put(&root, debugfs, modes);
-            assert_eq!(system.preemption(), (want, PreemptionSource::Debugfs));
-        }
-    }
-
-    #[test]
-    fn an_unknown_mode_counts_as_full() {
-        let unknown = (Preemption::Full, PreemptionSource::Unknown);
-        assert_eq!(classify(DYNAMIC, ""), unknown);
-        assert_eq!(classify(DYNAMIC, "(undefined)"), unknown);
-        assert_eq!(classify("", ""), unknown);
-        // the mode at boot, which may have changed since
-        let root = TempDir::new().unwrap();
-        put(&root, "proc/sys/kernel/version", DYNAMIC);
-        put(&root, "proc/cmdline", "quiet preempt=none");
-        assert_eq!(System::at(root.path()).preemption(), unknown);
-    }
-
-    #[test]
-    fn the_kernels_variable_has_the_mode_unless_none_is_chosen() {
+        let (less, more) = (Some(Voluntary), Some(Full));
         let modes = [-1, 0, 1, 2, 3, 4].map(of_value);
-        let (less, more) = (Some(Preemption::Voluntary), Some(Preemption::Full));
         assert_eq!(modes, [None, less, less, more, more, None]);
     }
 }

@@ -161,29 +161,53 @@ pub fn may_read_module_btf() -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+    use std::ops::Deref;
     use tempfile::TempDir;
 
-    /// Writes a file into a fixture.
-    pub(super) fn put(root: &TempDir, path: &str, text: &str) {
-        let path = root.path().join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
+    /// A machine that is made of files.
+    pub struct TestMachine {
+        system: System,
+        _dir: TempDir,
+    }
+
+    impl TestMachine {
+        /// A machine with these files.
+        pub fn new(files: &[(&str, &str)]) -> Self {
+            let dir = TempDir::new().unwrap();
+            let machine = Self { system: System::at(dir.path()), _dir: dir };
+            files.iter().for_each(|(path, text)| machine.put(path, text));
+            machine
+        }
+
+        /// Writes a file.
+        pub fn put(&self, path: &str, text: &str) {
+            let path = self.path(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+    }
+
+    impl Deref for TestMachine {
+        type Target = System;
+
+        fn deref(&self) -> &System {
+            &self.system
+        }
     }
 
     #[test]
     fn a_file_without_a_line_that_makes_sense_gives_nothing() {
-        let root = TempDir::new().unwrap();
-        let system = System::at(root.path());
-        put(&root, "number", " -7 \nmore\n");
-        put(&root, "empty", "\n");
-        put(&root, "model", "\u{1b}[2Jdisk");
-        assert_eq!(system.number::<i64>("number"), Some(-7));
-        assert_eq!(system.number::<u32>("number"), None);
-        assert_eq!(system.text("empty"), None);
-        assert_eq!(system.text("none"), None);
-        assert_eq!(system.device_text("model").unwrap().as_str(), "\\u{1b}[2Jdisk");
+        let machine = TestMachine::new(&[
+            ("number", " -7 \nmore\n"),
+            ("empty", "\n"),
+            ("model", "\u{1b}[2Jdisk"),
+        ]);
+        assert_eq!(machine.number::<i64>("number"), Some(-7));
+        assert_eq!(machine.number::<u32>("number"), None);
+        assert_eq!((machine.text("empty"), machine.text("none")), (None, None));
+        assert_eq!(machine.device_text("model").unwrap().as_str(), "\\u{1b}[2Jdisk");
     }
 
     #[test]
@@ -196,11 +220,10 @@ mod tests {
 
     #[test]
     fn a_mount_is_known_by_its_type_and_unknown_without_proc() {
-        let root = TempDir::new().unwrap();
-        let system = System::at(root.path());
-        assert_eq!(system.mounted("tracefs"), None);
-        put(&root, "proc/mounts", "tracefs /x debugfs rw 0 0\n");
-        assert_eq!(system.mounted("tracefs"), Some(false));
-        assert_eq!(system.mounted("debugfs"), Some(true));
+        let machine = TestMachine::new(&[]);
+        assert_eq!(machine.mounted("tracefs"), None);
+        machine.put("proc/mounts", "tracefs /x debugfs rw 0 0\n");
+        assert_eq!(machine.mounted("tracefs"), Some(false));
+        assert_eq!(machine.mounted("debugfs"), Some(true));
     }
 }

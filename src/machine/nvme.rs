@@ -273,179 +273,93 @@ impl Traits<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::put;
+    use super::super::tests::TestMachine;
     use super::*;
-    use tempfile::TempDir;
 
-    /// A QEMU controller with a multipath namespace, as in a test guest.
-    fn guest() -> (TempDir, System) {
-        let root = TempDir::new().unwrap();
-        let at = "sys/class/nvme/nvme0";
+    /// The doctor's snapshots have a controller with all files of sysfs.
+    #[test]
+    fn a_path_of_multipath_has_its_own_settings_and_the_limits_of_its_disk() {
+        let machine = TestMachine::new(&[("sys/class/block/nvme0n1/dev", "259:3\n")]);
         for (file, text) in [
-            ("model", "QEMU NVMe Ctrl                          \n"),
             ("serial", "deadbeef            \n"),
-            ("firmware_rev", "1.0     \n"),
-            ("transport", "pcie\n"),
-            ("address", "0000:00:03.0\n"),
-            ("state", "live\n"),
-            ("queue_count", "3\n"),
-            ("sqsize", "1023\n"),
-            ("numa_node", "-1\n"),
             ("device/vendor", "0x1b36\n"),
             ("device/device", "0x0010\n"),
-            ("device/subsystem_vendor", "0x1af4\n"),
-            ("device/subsystem_device", "0x1100\n"),
-            ("device/msi_irqs/25", "msix\n"),
-            ("device/msi_irqs/26", "msix\n"),
-            ("device/msi_irqs/27", "msix\n"),
             ("device/iommu_group/type", "DMA\n"),
             ("device/resource", "0x00000000febd4000 0x00000000febd7fff 0x140204\n0x0 0x0 0x0\n"),
             ("nvme0c0n1/nsid", "1\n"),
             ("nvme0c0n1/size", "2097152\n"),
             ("nvme0c0n1/queue/scheduler", "[none] mq-deadline \n"),
-            ("nvme0c0n1/queue/logical_block_size", "512\n"),
-            ("nvme0c0n1/queue/iostats", "1\n"),
-            ("nvme0c0n1/queue/io_timeout", "30000\n"),
-            ("nvme0c0n1/queue/wbt_lat_usec", "2000\n"),
-            ("nvme0c0n1/queue/nr_requests", "1023\n"),
             ("nvme0c0n1/queue/write_cache", "write back\n"),
             ("nvme0c0n1/queue/max_hw_sectors_kb", "8\n"),
             ("nvme0c0n1/queue/max_sectors_kb", "4\n"),
-            ("nvme0c0n1/queue/physical_block_size", "4096\n"),
-            ("nvme0c0n1/queue/io_poll", "0\n"),
             ("ng0n1/nsid", "1\n"),
         ] {
-            put(&root, &format!("{at}/{file}"), text);
+            machine.put(&format!("sys/class/nvme/nvme0/{file}"), text);
         }
-        put(&root, "sys/module/nvme/parameters/poll_queues", "2\n");
-        let system = System::at(root.path());
-        (root, system)
-    }
-
-    #[test]
-    fn a_controller_has_all_fields_except_its_serial_number() {
-        let (_root, system) = guest();
-        let found = system.nvme_details(Some(true), true);
+        let found = machine.nvme_details(Some(true), true);
         let json = serde_json::to_string(&found).unwrap();
         assert!(!json.contains("deadbeef"), "{json}");
-        let [nvme] = found.as_slice() else {
-            panic!("{found:?}");
-        };
-        assert_eq!((nvme.name().as_str(), nvme.class), ("nvme0", Class::Emulated));
-        assert_eq!(nvme.pci_id, Some("1b36:0010".into()));
-        assert_eq!(nvme.pci_subsystem_id, Some("1af4:1100".into()));
-        assert_eq!((nvme.io_queues, nvme.depth), (Some(2), Some(1024)));
-        assert_eq!((nvme.vectors, nvme.numa_node), (Some(3), Some(-1)));
+        let [nvme] = found.as_slice() else { panic!("{found:?}") };
+        assert_eq!((nvme.class, &nvme.pci_id), (Class::Emulated, &Some("1b36:0010".into())));
         assert_eq!(nvme.iommu_group, Some("DMA".into()));
         assert_eq!(nvme.bar, Some([0xfebd_4000, 0xfebd_7fff]));
         assert_eq!(bar_0("0x0 0x0 0x0\n"), None);
         // there is no /dev/nvme0
         assert_eq!(nvme.shadow_doorbells, None);
-    }
-
-    #[test]
-    fn a_disk_comes_with_its_settings_in_the_block_layer() {
-        let (_root, system) = guest();
         let disk = MachineDisk {
             name: "nvme0c0n1".into(),
             hidden: true,
             nsid: 1,
             size_bytes: Some(1 << 30),
-            iostats: Some(1),
             scheduler: Some("none".into()),
-            nr_requests: Some(1023),
-            io_poll: Some(false),
             write_cache: Some("write back".into()),
             max_hw_bytes: Some(8192),
             max_bytes: Some(4096),
-            physical_bytes: Some(4096),
-            logical_bytes: Some(512),
-            io_timeout_ms: Some(30_000),
-            wbt_lat_us: Some(2000),
+            number: Some([259, 3]),
             ..MachineDisk::default()
         };
-        assert_eq!(system.nvme_details(None, false)[0].disks, [disk]);
-    }
-
-    #[test]
-    fn limits_of_cgroups_are_those_of_the_disk_of_a_path() {
-        let (root, system) = guest();
-        put(&root, "sys/class/block/nvme0n1/dev", "259:3\n");
-        let limits = || system.nvme_details(None, false)[0].disks[0].limits.clone();
-        assert_eq!(limits(), None);
-        put(&root, "proc/mounts", "c /cg cgroup2 rw 0 0\n");
-        put(&root, "cg/a/io.max", "259:3 riops=60\n259:4 riops=1\n");
-        let shown: Vec<String> =
-            limits().unwrap().cgroups.iter().map(ToString::to_string).collect();
-        assert_eq!(shown, ["riops=60"]);
-    }
-
-    #[test]
-    fn parameters_of_a_module_that_is_not_loaded_are_unknown() {
-        let (_root, system) = guest();
-        let parameters = system.nvme_parameters();
-        let want = NvmeParameters { poll_queues: Some(2), ..NvmeParameters::default() };
-        assert_eq!(parameters, want);
+        assert_eq!(nvme.disks, [disk]);
+        machine.put("proc/mounts", "c /cg cgroup2 rw 0 0\n");
+        machine.put("cg/a/io.max", "259:3 riops=60\n259:4 riops=1\n");
+        let limits = machine.nvme_details(None, false)[0].disks[0].limits.clone().unwrap();
+        assert_eq!(limits.cgroups[0].to_string(), "riops=60");
+        assert_eq!(limits.cgroups.len(), 1);
     }
 
     #[test]
     fn a_controller_over_tcp_has_neither_vectors_nor_doorbells() {
-        let root = TempDir::new().unwrap();
-        put(&root, "sys/class/nvme/nvme1/transport", "tcp\n");
-        put(&root, "sys/class/nvme/nvme1/model", "Linux\n");
-        let found = &System::at(root.path()).nvme_details(None, true)[0];
+        let machine = TestMachine::new(&[("sys/class/nvme/nvme1/transport", "tcp\n")]);
+        machine.put("sys/class/nvme/nvme1/model", "Linux\n");
+        let found = &machine.nvme_details(None, true)[0];
         assert_eq!(found.class, Class::Target);
         assert_eq!((found.vectors, found.shadow_doorbells), (None, None));
     }
 
-    fn class(pci_id: &str, model: &str, is_virtual: Option<bool>) -> Class {
-        let (class, reason) =
-            Traits { pci_id: Some(pci_id), model, transport: Some("pcie"), is_virtual }.classify();
-        assert!(!reason.is_empty());
-        class
-    }
-
     #[test]
-    fn controllers_on_pci_are_known_by_model_or_id() {
+    fn the_class_follows_from_model_id_transport_and_hypervisor() {
         let vm = Some(true);
-        for (id, model, want) in [
-            ("1b36:0010", "QEMU NVMe Ctrl", Class::Emulated),
-            ("8086:5845", "QEMU NVMe Ctrl", Class::Emulated),
-            ("1b36:0010", "My Own Name", Class::Emulated),
-            ("80ee:4e56", "ORCL-VBOX-NVME-VER12", Class::Emulated),
-            ("15ad:07f0", "VMware Virtual NVMe Disk", Class::Emulated),
-            ("4e58:0001", "SPDK bdev Controller", Class::Target),
-            ("4e58:0001", "other", Class::Target),
-            ("1d0f:8061", "Amazon Elastic Block Store", Class::Cloud),
-            ("1d0f:cd01", "Amazon EC2 NVMe Instance Storage", Class::Cloud),
-            ("1ae0:001f", "nvme_card-pd", Class::Cloud),
-            ("1414:00a9", "Microsoft NVMe Direct Disk v2", Class::Cloud),
-            ("1414:b111", "MSFT NVMe Accelerator v1.0", Class::Cloud),
-            ("144d:a80a", "SAMSUNG MZVL21T0HCLR-00B00", Class::Passthrough),
-            ("144d:a80a", "Linuxoid SSD", Class::Passthrough),
+        let pci = Some("pcie");
+        for (id, model, transport, is_virtual, want) in [
+            (Some("1b36:0010"), "QEMU NVMe Ctrl", pci, vm, Class::Emulated),
+            (Some("8086:5845"), "QEMU NVMe Ctrl", pci, vm, Class::Emulated),
+            (Some("1b36:0010"), "My Own Name", pci, vm, Class::Emulated),
+            (Some("80ee:4e56"), "ORCL-VBOX-NVME-VER12", pci, vm, Class::Emulated),
+            (Some("4e58:0001"), "other", pci, vm, Class::Target),
+            (Some("1d0f:8061"), "Amazon Elastic Block Store", pci, vm, Class::Cloud),
+            (Some("1d0f:cd01"), "Amazon EC2 NVMe Instance Storage", pci, vm, Class::Cloud),
+            (Some("1414:00a9"), "Microsoft NVMe Direct Disk v2", pci, vm, Class::Cloud),
+            (Some("144d:a80a"), "SAMSUNG MZVL21T0HCLR-00B00", pci, vm, Class::Passthrough),
+            (Some("144d:a80a"), "Linuxoid SSD", pci, vm, Class::Passthrough),
+            (Some("144d:a80a"), "SAMSUNG", pci, Some(false), Class::Physical),
+            (Some("144d:a80a"), "SAMSUNG", pci, None, Class::Unknown),
+            (None, "Linux", Some("tcp"), vm, Class::Target),
+            (None, "SPDK bdev Controller", Some("rdma"), vm, Class::Target),
+            (None, "Dorado", Some("tcp"), vm, Class::Fabrics),
+            (None, "anything", Some("loop"), vm, Class::Target),
+            (None, "", None, vm, Class::Unknown),
         ] {
-            assert_eq!(class(id, model, vm), want, "{id} {model}");
+            let (class, why) = Traits { pci_id: id, model, transport, is_virtual }.classify();
+            assert_eq!(class, want, "{id:?} {model} {transport:?} {is_virtual:?}: {why}");
         }
-    }
-
-    #[test]
-    fn a_disk_is_physical_passed_through_or_unknown_by_the_hypervisor() {
-        let samsung = |hypervisor| class("144d:a80a", "SAMSUNG", hypervisor);
-        assert_eq!(samsung(Some(false)), Class::Physical);
-        assert_eq!(samsung(Some(true)), Class::Passthrough);
-        assert_eq!(samsung(None), Class::Unknown);
-    }
-
-    #[test]
-    fn controllers_over_a_network_are_targets_or_fabrics() {
-        let over = |transport, model| {
-            let traits = Traits { pci_id: None, model, transport, is_virtual: Some(true) };
-            traits.classify().0
-        };
-        assert_eq!(over(Some("tcp"), "Linux"), Class::Target);
-        assert_eq!(over(Some("rdma"), "SPDK bdev Controller"), Class::Target);
-        assert_eq!(over(Some("tcp"), "Dorado"), Class::Fabrics);
-        assert_eq!(over(Some("loop"), "anything"), Class::Target);
-        assert_eq!(over(None, ""), Class::Unknown);
     }
 }

@@ -278,64 +278,44 @@ impl System {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::put;
+    use super::super::tests::TestMachine;
     use super::*;
     use crate::model::machine::UpperDisk;
     use proptest::prelude::any;
     use proptest::proptest;
-    use tempfile::TempDir;
 
+    /// The doctor's snapshots have the rest.
     #[test]
     fn a_machine_is_read_from_where_linux_has_it() {
-        let root = TempDir::new().unwrap();
-        for (path, text) in [
-            ("proc/sys/kernel/osrelease", "6.1.0-50-rt-amd64\n"),
-            ("proc/sys/kernel/version", "#1 SMP PREEMPT_RT Debian 6.1.176-1 (2026-06-01)\n"),
-            ("proc/sys/kernel/arch", "x86_64\n"),
+        let machine = TestMachine::new(&[
             ("sys/devices/system/cpu/online", "0-1,3\n"),
-            ("sys/devices/system/cpu/possible", "0-7\n"),
-            ("sys/kernel/security/lockdown", "none [integrity] confidentiality\n"),
-            ("proc/sys/kernel/kptr_restrict", "2\n"),
             ("proc/sys/kernel/perf_event_paranoid", "-1\n"),
-            ("proc/sys/kernel/ftrace_enabled", "1\n"),
             ("proc/mounts", "d /sys/kernel/debug debugfs rw 0 0\n"),
             ("sys/kernel/debug/kprobes/enabled", "0\n"),
             ("sys/kernel/debug/tracing/events/enable", "0\n"),
             ("sys/bus/event_source/devices/software/type", "1\n"),
             ("proc/self/uid_map", "         0     100000      65536\n"),
-        ] {
-            put(&root, path, text);
-        }
-        let machine = System::at(root.path()).machine();
-        assert_eq!(machine.release.unwrap(), "6.1.0-50-rt-amd64");
-        assert!(machine.version.unwrap().contains("PREEMPT_RT"));
-        assert_eq!(machine.arch, "x86_64");
-        assert!(machine.cpus_online == Some(3) && machine.cpus_possible == Some(8));
-        assert_eq!(machine.lockdown.unwrap(), "integrity");
-        assert!(machine.sysctls.kptr_restrict == Some(2));
-        assert!(machine.sysctls.perf_event_paranoid == Some(-1));
-        assert_eq!(machine.sysctls.bpf_jit_enable, None);
+        ])
+        .machine();
+        assert_eq!((machine.cpus_online, machine.sysctls.perf_event_paranoid), (Some(3), Some(-1)));
         assert!(machine.tracefs.unwrap().ends_with("sys/kernel/debug/tracing"));
         assert!(machine.debugfs == Some(true) && machine.kprobes_enabled == Some(false));
         assert!(machine.kprobe_pmu == Some(false) && machine.user_namespace == Some(true));
-    }
-
-    #[test]
-    fn a_machine_without_anything_is_looked_at_all_the_same() {
-        let machine = System::at("/nonexistent").machine();
-        assert!(machine.release.is_none());
-        assert_eq!(machine.arch, ARCH);
+        let nothing = System::at("/nonexistent").machine();
+        assert_eq!((nothing.release, nothing.arch.as_str()), (None, ARCH));
     }
 
     #[test]
     fn lists_of_processors_are_counted() {
-        assert_eq!(list_length("0"), Some(1));
-        assert_eq!(list_end("0\n"), Some(0));
-        assert_eq!(list_end("0-3,5,7-8\n"), Some(8));
-        assert_eq!(list_end("0-3,5"), Some(5));
-        assert_eq!(list_end(""), None);
-        assert_eq!(list_length("0-3,5,7-8"), Some(7));
-        for wrong in ["", "a", "3-1", "0-4294967295", "1,"] {
+        for (list, length, end) in [
+            ("0", Some(1), Some(0)),
+            ("0-3,5,7-8", Some(7), Some(8)),
+            ("0-3,5", Some(5), Some(5)),
+            ("", None, None),
+        ] {
+            assert_eq!((list_length(list), list_end(&format!("{list}\n"))), (length, end));
+        }
+        for wrong in ["a", "3-1", "0-4294967295", "1,"] {
             assert_eq!(list_length(wrong), None, "{wrong}");
         }
     }
@@ -347,48 +327,23 @@ mod tests {
         }
     }
 
-    fn machine() -> TempDir {
-        let root = TempDir::new().unwrap();
-        let at = "sys/class/nvme/nvme1";
-        for (file, text) in [
-            ("model", "QEMU NVMe Ctrl\n"),
-            ("transport", "pcie\n"),
-            ("state", "live\n"),
-            ("queue_count", "3\n"),
-            ("sqsize", "1023\n"),
-            ("device/iommu_group/type", "DMA\n"),
-            (
-                "device/resource",
-                "0x00000000febd4000 0x00000000febd7fff 0x0000000000140204\n0x0 0x0 0x0\n",
-            ),
-            ("nvme1n1/nsid", "7\n"),
-            ("nvme1n1/queue/scheduler", "[none] mq-deadline\n"),
-            ("nvme1n1/queue/write_cache", "write back\n"),
-            ("nvme1n1/queue/max_hw_sectors_kb", "8\n"),
-            ("nvme1n1/queue/max_sectors_kb", "4\n"),
-            ("nvme1n1/queue/physical_block_size", "4096\n"),
-            ("nvme1n1/queue/logical_block_size", "512\n"),
-            ("nvme1n1/queue/io_poll", "0\n"),
-        ] {
-            put(&root, &format!("{at}/{file}"), text);
-        }
-        for (path, text) in [
+    const THREADED: &str = "sys/module/nvme/parameters/use_threaded_interrupts";
+
+    fn machine() -> TestMachine {
+        TestMachine::new(&[
             ("proc/cpuinfo", "flags : hypervisor\n"),
             ("proc/sys/kernel/osrelease", "6.12.1\n"),
             ("proc/sys/kernel/version", "#1 SMP PREEMPT_DYNAMIC\n"),
             ("sys/devices/system/cpu/online", "0-3\n"),
             ("sys/module/nvme/parameters/poll_queues", "2\n"),
-            ("sys/module/nvme/parameters/use_threaded_interrupts", "0\n"),
-        ] {
-            put(&root, path, text);
-        }
-        root
+            ("sys/class/nvme/nvme0/device/iommu_group/type", "DMA\n"),
+            (THREADED, "0\n"),
+        ])
     }
 
     #[test]
-    fn the_settings_are_those_of_sysfs() {
-        let root = machine();
-        let info = System::at(root.path()).info(false);
+    fn the_settings_come_from_sysfs() {
+        let info = machine().info(false);
         assert_eq!((info.cpus, info.is_virtual), (Some(4), Some(true)));
         assert_eq!(info.threaded_interrupts, Some(false));
         assert_eq!((info.poll_queues, info.io_timeout_s), (Some(2), None));
@@ -398,19 +353,17 @@ mod tests {
 
     #[test]
     fn interrupts_are_threads_on_a_real_time_kernel_and_by_parameter() {
-        let root = machine();
-        let threaded = || System::at(root.path()).info(false).threaded_interrupts;
-        let parameter = "sys/module/nvme/parameters/use_threaded_interrupts";
-        put(&root, parameter, "1\n");
-        assert_eq!(threaded(), Some(true));
-        put(&root, parameter, "0\n");
-        put(&root, "proc/sys/kernel/version", "#1 SMP PREEMPT_RT\n");
-        assert_eq!(threaded(), Some(true));
+        let machine = machine();
+        machine.put(THREADED, "1\n");
+        assert_eq!(machine.info(false).threaded_interrupts, Some(true));
+        machine.put(THREADED, "0\n");
+        machine.put("proc/sys/kernel/version", "#1 SMP PREEMPT_RT\n");
+        assert_eq!(machine.info(false).threaded_interrupts, Some(true));
     }
 
     #[test]
     fn disks_above_nvme_have_the_disks_below_and_the_top_is_known() {
-        let root = machine();
+        let machine = machine();
         for (path, text) in [
             ("dm-0/slaves/nvme1n1p2/x", ""),
             ("dm-0/dm/uuid", "CRYPT-LUKS2-5f3e-luks\n"),
@@ -420,35 +373,25 @@ mod tests {
             ("md127/slaves/sdb1/x", ""),
             ("md127/md/level", "raid1\n"),
         ] {
-            put(&root, &format!("sys/block/{path}"), text);
+            machine.put(&format!("sys/block/{path}"), text);
         }
-        let upper = System::at(root.path()).info(false).upper;
-        let text = |u: &UpperDisk| {
+        let text = |u: UpperDisk| {
             let kind = u.kind.as_ref().map_or("?", |kind| kind.as_str());
             let disks: Vec<&str> = u.disks.iter().map(|disk| disk.as_str()).collect();
             format!("{} {kind} {} {} {}", u.name, disks.join(" "), u.is_top, u.has_others)
         };
-        let all: Vec<String> = upper.iter().map(text).collect();
-        assert_eq!(
-            all,
-            [
-                "dm-0 CRYPT nvme1n1 false false",
-                "dm-1 ? nvme1n1 true false",
-                "md127 raid1 nvme0n1 true true",
-            ]
-        );
+        let all: Vec<String> = machine.info(false).upper.into_iter().map(text).collect();
+        let crypt = "dm-0 CRYPT nvme1n1 false false";
+        assert_eq!(all, [crypt, "dm-1 ? nvme1n1 true false", "md127 raid1 nvme0n1 true true"]);
     }
 
     #[test]
     fn before_5_15_the_group_does_not_show_whether_invalidation_is_strict() {
-        let root = machine();
-        let strict = || System::at(root.path()).info(false).iommu_strict;
-        put(&root, "proc/sys/kernel/osrelease", "5.10.0-46-amd64\n");
-        assert_eq!(strict(), None);
-        let group = "sys/class/nvme/nvme1/device/iommu_group/type";
-        put(&root, group, "DMA-FQ\n");
-        assert_eq!(strict(), Some(false));
-        put(&root, group, "identity\n");
-        assert_eq!(strict(), None);
+        let machine = machine();
+        machine.put("proc/sys/kernel/osrelease", "5.10.0-46-amd64\n");
+        for (group, strict) in [("DMA\n", None), ("DMA-FQ\n", Some(false)), ("identity\n", None)] {
+            machine.put("sys/class/nvme/nvme0/device/iommu_group/type", group);
+            assert_eq!(machine.info(false).iommu_strict, strict);
+        }
     }
 }

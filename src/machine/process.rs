@@ -434,7 +434,9 @@ impl System {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::TestMachine;
     use super::*;
+    use rustix::fs::mknodat;
     use std::os::unix::fs::symlink;
 
     #[test]
@@ -450,35 +452,37 @@ mod tests {
 
     /// Anybody may start a process with large arguments.
     #[test]
-    fn only_those_of_qemu_are_read_with_their_arguments() {
-        let root = tempfile::tempdir().unwrap();
+    fn only_qemu_is_read_with_its_arguments() {
+        let machine = TestMachine::new(&[]);
         for (pid, program) in [(7, "/bin/sleep"), (8, "/usr/bin/qemu-system-x86_64")] {
-            let at = root.path().join(format!("proc/{pid}"));
-            fs::create_dir_all(&at).unwrap();
-            symlink(program, at.join("exe")).unwrap();
-            fs::write(at.join("cmdline"), "a\0b\0".repeat(MOST_ARGS)).unwrap();
+            machine.put(&format!("proc/{pid}/cmdline"), &"a\0b\0".repeat(MOST_ARGS));
+            symlink(program, machine.path(&format!("proc/{pid}/exe"))).unwrap();
         }
-        let system = System::at(root.path());
-        let all: Vec<usize> = Process::all(&system).map(|p| p.args.len()).collect();
+        let all: Vec<usize> = Process::all(&machine).map(|p| p.args.len()).collect();
         assert_eq!(all, [0, MOST_ARGS]);
-        assert_eq!(Process::at(&system, 7).unwrap().args.len(), MOST_ARGS);
+        assert_eq!(Process::at(&machine, 7).unwrap().args.len(), MOST_ARGS);
     }
 
     #[test]
     fn the_command_line_shows_a_controller() {
-        let qemu = |args: &[&str]| Process {
-            pid: 1,
-            exe: PathBuf::new(),
-            name: "/usr/bin/qemu-system-x86_64 (deleted)".into(),
-            args: args.iter().map(|&a| a.into()).collect(),
-            version: None,
-        };
-        assert!(qemu(&["-device", "nvme,serial=a"]).is_qemu_with_nvme());
-        let both = qemu(&["-device", "nvme,serial=a", "-device", "nvme,id=b"]);
-        assert_eq!(both.nvme_serials(), [Some("a".into()), None]);
-        assert!(qemu(&["-device", "{\"driver\":\"nvme\",\"id\":\"a\"}"]).is_qemu_with_nvme());
-        assert!(!qemu(&["-device", "nvme-ns,drive=a"]).is_qemu_with_nvme());
-        assert!(!qemu(&["-drive", "file=nvme,if=virtio"]).is_qemu_with_nvme());
+        for (args, serials) in [
+            (&["-device", "nvme,serial=a"][..], &[Some("a")][..]),
+            (&["-device", "nvme,serial=a", "-device", "nvme,id=b"], &[Some("a"), None]),
+            (&["-device", "{\"driver\":\"nvme\",\"id\":\"a\"}"], &[None]),
+            (&["-device", "nvme-ns,drive=a"], &[]),
+            (&["-drive", "file=nvme,if=virtio"], &[]),
+        ] {
+            let qemu = Process {
+                pid: 1,
+                exe: PathBuf::new(),
+                name: "/usr/bin/qemu-system-x86_64 (deleted)".into(),
+                args: args.iter().map(|&a| a.into()).collect(),
+                version: None,
+            };
+            let found = qemu.nvme_serials();
+            assert_eq!(found.iter().map(Option::as_deref).collect::<Vec<_>>(), serials);
+            assert_eq!(qemu.is_qemu_with_nvme(), !serials.is_empty());
+        }
     }
 
     #[test]
@@ -496,37 +500,24 @@ mod tests {
         assert_eq!(memory.nvme_serial(0), None);
         assert!(Process::at(&system, u32::MAX).is_err());
     }
-}
-
-#[cfg(test)]
-mod process_files_tests {
-    use super::*;
-    use std::fs;
-    use std::os::unix::fs::symlink;
-
-    use rustix::fs::mknodat;
-    use tempfile::TempDir;
 
     #[test]
     fn what_is_no_regular_file_is_refused_without_opening_it() {
-        let dir = TempDir::new().unwrap();
-        let pipe = dir.path().join("pipe");
+        let files = TestMachine::new(&[("file", "text")]);
+        let [pipe, link] = ["pipe", "link"].map(|name| files.path(name));
         mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-        let link = dir.path().join("link");
         symlink("/dev/zero", &link).unwrap();
-        for path in [&pipe, &link, &dir.path().to_owned()] {
+        for path in [&pipe, &link, &files.path("")] {
             let error = open(path).unwrap_err().to_string();
             assert!(error.contains("not a regular file"), "{error}");
         }
-        let file = dir.path().join("file");
-        fs::write(&file, "text").unwrap();
-        assert_eq!(read(&open(&file).unwrap(), 4).unwrap(), b"text");
+        assert_eq!(read(&open(&files.path("file")).unwrap(), 4).unwrap(), b"text");
     }
 
     #[test]
     fn a_file_of_any_size_takes_no_more_than_the_bound() {
-        let dir = TempDir::new().unwrap();
-        let path = dir.path().join("sparse");
+        let files = TestMachine::new(&[]);
+        let path = files.path("sparse");
         File::create(&path).unwrap().set_len(1 << 40).unwrap();
         let error = read(&open(&path).unwrap(), 1 << 20).unwrap_err();
         assert!(error.to_string().contains("larger than 1 MiB"), "{error}");
@@ -535,55 +526,40 @@ mod process_files_tests {
 
     #[test]
     fn no_link_leaves_another_root() {
-        let dir = TempDir::new().unwrap();
-        let root = dir.path().join("root");
-        fs::create_dir_all(root.join("lib")).unwrap();
-        fs::write(dir.path().join("outside"), "secret").unwrap();
-        fs::write(root.join("inside"), "text").unwrap();
+        let files = TestMachine::new(&[("outside", "secret"), ("root/inside", "text")]);
+        let root = files.path("root");
+        fs::create_dir(root.join("lib")).unwrap();
         symlink("/inside", root.join("lib/a.so")).unwrap();
         symlink("../../outside", root.join("lib/b.so")).unwrap();
-        symlink(dir.path().join("outside"), root.join("lib/c.so")).unwrap();
+        symlink(files.path("outside"), root.join("lib/c.so")).unwrap();
         let a = open_below(&root, Path::new("/lib/a.so"));
         assert_eq!(read(&a.unwrap(), 10).unwrap(), b"text");
         for name in ["/lib/b.so", "/lib/c.so", "/../outside"] {
             assert!(open_below(&root, Path::new(name)).is_err(), "{name}");
         }
     }
-}
-
-#[cfg(test)]
-mod memory_tests {
-    use super::super::tests::put;
-    use super::*;
-    use tempfile::TempDir;
 
     #[test]
     fn maps_take_a_part_of_the_memory_and_half_of_a_cgroups() {
-        let of = |total_gib: u64, limit: Option<u64>| {
-            let memory = MapMemory::of(total_gib << 30, limit.map(|mib| mib << 20));
-            [memory.usual >> 20, memory.most >> 20]
-        };
-        for (total, limit, want) in [
-            (0, None, [64, 64]),
+        for (gib, limit_mib, want) in [
+            (0_u64, None::<u64>, [64, 64]),
             (4, None, [64, 256]),
             (256, None, [655, 16384]),
             (256, Some(1024), [512, 341]),
             (4, Some(96), [48, 32]),
         ] {
-            assert_eq!(of(total, limit), want, "{total} GiB, {limit:?} MiB");
+            let memory = MapMemory::of(gib << 30, limit_mib.map(|mib| mib << 20));
+            assert_eq!([memory.usual >> 20, memory.most >> 20], want, "{gib} {limit_mib:?}");
         }
-    }
-
-    #[test]
-    fn the_least_limit_of_the_cgroups_of_this_process_counts() {
-        let root = TempDir::new().unwrap();
-        let system = System::at(root.path());
-        assert_eq!(system.map_memory(), MapMemory::of(0, None));
-        put(&root, "proc/meminfo", "MemTotal:       16384000 kB\nMemFree: 1 kB\n");
-        put(&root, "proc/mounts", "c /cg cgroup2 rw 0 0\n");
-        put(&root, "proc/self/cgroup", "0::/a/b\n");
-        put(&root, "cg/a/memory.max", "268435456");
-        put(&root, "cg/a/b/memory.max", "max");
-        assert_eq!(system.map_memory(), MapMemory::of(16_384_000 << 10, Some(256 << 20)));
+        assert_eq!(TestMachine::new(&[]).map_memory(), MapMemory::of(0, None));
+        // the least limit of the cgroups of this process counts
+        let machine = TestMachine::new(&[
+            ("proc/meminfo", "MemTotal:       16384000 kB\nMemFree: 1 kB\n"),
+            ("proc/mounts", "c /cg cgroup2 rw 0 0\n"),
+            ("proc/self/cgroup", "0::/a/b\n"),
+            ("cg/a/memory.max", "268435456"),
+            ("cg/a/b/memory.max", "max"),
+        ]);
+        assert_eq!(machine.map_memory(), MapMemory::of(16_384_000 << 10, Some(256 << 20)));
     }
 }

@@ -138,41 +138,38 @@ impl Spdk {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::TestMachine;
     use super::*;
     use rustix::fs::{CWD, FileType, Mode, mknodat};
     use std::fs;
     use std::os::unix::fs::symlink;
-    use tempfile::TempDir;
 
     #[test]
     fn a_pipe_in_the_place_of_a_library_is_refused() {
-        let root = TempDir::new().unwrap();
-        let at = root.path().join("proc/7");
-        fs::create_dir_all(at.join("root/lib")).unwrap();
-        symlink("/proc/self/exe", at.join("exe")).unwrap();
-        let maps = "7f0000000000-7f0000001000 r-xp 00000000 00:01 5    /lib/libspdk_nvmf.so\n";
-        fs::write(at.join("maps"), maps).unwrap();
-        let library = at.join("root/lib/libspdk_nvmf.so");
+        let map = |n: u32, name: &str| {
+            format!(
+                "7f000000{n}000-7f000000{n}fff r-xp 00000000 00:01 5    /lib/libspdk_{name}.so\n"
+            )
+        };
+        let mut maps = map(9, "nvmf");
+        let machine = TestMachine::new(&[("proc/7/maps", &maps), ("proc/7/root/lib/x", "")]);
+        symlink("/proc/self/exe", machine.path("proc/7/exe")).unwrap();
+        let library = machine.path("proc/7/root/lib/libspdk_nvmf.so");
         mknodat(CWD, &library, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-        let system = System::at(root.path());
-        let process = Process::at(&system, 7).unwrap();
-        let error = Spdk::of(&system, &process).unwrap_err().to_string();
-        assert!(
-            error.contains("/lib/libspdk_nvmf.so can't be read") && error.contains("regular"),
-            "{error}"
-        );
+        let process = Process::at(&machine, 7).unwrap();
+        let error = Spdk::of(&machine, &process).unwrap_err().to_string();
+        assert!(error.contains("/lib/libspdk_nvmf.so can't be read"), "{error}");
+        assert!(error.contains("regular"), "{error}");
         fs::remove_file(&library).unwrap();
         fs::copy("/proc/self/exe", &library).unwrap();
-        assert_eq!(Spdk::of(&system, &process).unwrap().parts.len(), 2);
+        assert_eq!(Spdk::of(&machine, &process).unwrap().parts.len(), 2);
         // one file under many names is read once
-        let mut maps = maps.to_owned();
         for n in 0..3 {
-            fs::hard_link(&library, at.join(format!("root/lib/libspdk_{n}.so"))).unwrap();
-            maps += &format!(
-                "7f000000{n}000-7f000000{n}fff r-xp 00000000 00:01 5    /lib/libspdk_{n}.so\n"
-            );
+            let name = format!("proc/7/root/lib/libspdk_{n}.so");
+            fs::hard_link(&library, machine.path(&name)).unwrap();
+            maps += &map(n, &n.to_string());
         }
-        fs::write(at.join("maps"), maps).unwrap();
-        assert_eq!(Spdk::of(&system, &process).unwrap().parts.len(), 2);
+        machine.put("proc/7/maps", &maps);
+        assert_eq!(Spdk::of(&machine, &process).unwrap().parts.len(), 2);
     }
 }

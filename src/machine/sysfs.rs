@@ -128,33 +128,32 @@ impl System {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::TestMachine;
     use super::*;
-    use tempfile::TempDir;
-
-    fn put(root: &TempDir, path: &str, text: &str) {
-        let path = root.path().join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
 
     #[test]
     fn controllers_come_with_their_queues_and_namespaces() {
-        let root = TempDir::new().unwrap();
-        put(&root, "sys/class/nvme/nvme10/model", "QEMU NVMe Ctrl   \n");
-        put(&root, "sys/class/nvme/nvme2/transport", "pcie\n");
-        put(&root, "sys/class/nvme/nvme2/queue_count", "3\n");
-        put(&root, "sys/class/nvme/nvme2/sqsize", "1023\n");
-        put(&root, "sys/class/nvme/nvme2/nvme2n1/nsid", "7\n");
-        put(&root, "sys/class/nvme/nvme2/nvme2n1/queue/logical_block_size", "4096\n");
-        put(&root, "sys/class/nvme/nvme2/ng2n1/nsid", "7\n");
-        put(&root, "sys/class/nvme/nvme-subsys0/model", "not a controller\n");
-        let found = System::at(root.path()).controllers();
+        let machine = TestMachine::new(&[]);
+        for (path, text) in [
+            ("nvme10/model", "QEMU NVMe Ctrl   \n"),
+            ("nvme2/transport", "pcie\n"),
+            ("nvme2/queue_count", "3\n"),
+            ("nvme2/sqsize", "1023\n"),
+            ("nvme2/nvme2n1/nsid", "7\n"),
+            ("nvme2/nvme2n1/queue/logical_block_size", "4096\n"),
+            ("nvme2/ng2n1/nsid", "7\n"),
+            ("nvme-subsys0/model", "not a controller\n"),
+        ] {
+            machine.put(&format!("sys/class/nvme/{path}"), text);
+        }
+        let found = machine.controllers();
         assert_eq!(found.iter().map(ControllerInfo::name).collect::<Vec<_>>(), ["nvme2", "nvme10"]);
         assert_eq!((found[0].queues, found[0].depth), (Some(3), Some(1024)));
         assert_eq!((found[1].queues, found[1].depth), (None, None));
         assert_eq!(found[1].model, "QEMU NVMe Ctrl");
         let want = DiskInfo { name: "nvme2n1".into(), nsid: 7, lba_bytes: 4096, csi: 0 };
         assert_eq!(found[0].disks, [want]);
+        assert!(System::at("/nonexistent").controllers().is_empty());
     }
 
     #[test]
@@ -165,10 +164,5 @@ mod tests {
         for no in ["ng0n1", "nvme0", "nvmen1", "nvme0n", "nvme0n1p1", "hwmon3", "nvme0cn1"] {
             assert!(!is_namespace(no), "{no}");
         }
-    }
-
-    #[test]
-    fn a_machine_without_nvme_has_no_controllers() {
-        assert!(System::at("/nonexistent").controllers().is_empty());
     }
 }

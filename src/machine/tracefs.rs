@@ -69,21 +69,20 @@ impl System {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::put;
+    use super::super::tests::TestMachine;
     use super::*;
     use proptest::prelude::any;
     use proptest::proptest;
-    use tempfile::TempDir;
 
-    const COMMON: &str = "\
+    const SETUP: &str = r#"name: nvme_setup_cmd
+ID: 1337
 format:
 	field:unsigned short common_type;	offset:0;	size:2;	signed:0;
 	field:unsigned char common_flags;	offset:2;	size:1;	signed:0;
 	field:unsigned char common_preempt_count;	offset:3;	size:1;	signed:0;
 	field:int common_pid;	offset:4;	size:4;	signed:1;
 
-";
-    const SETUP: &str = r#"	field:char disk[32];	offset:8;	size:32;	signed:0;
+	field:char disk[32];	offset:8;	size:32;	signed:0;
 	field:int ctrl_id;	offset:40;	size:4;	signed:1;
 	field:int qid;	offset:44;	size:4;	signed:1;
 	field:u8 opcode;	offset:48;	size:1;	signed:0;
@@ -96,29 +95,15 @@ format:
 
 print fmt: "nvme%d: %sqid=%d, cmdid=%u, nsid=%u, flags=0x%x, meta=0x%x, cmd=(%s %s)", REC->ctrl_id, nvme_trace_disk_name(p, REC->disk), REC->qid, REC->cid, REC->nsid, REC->flags, REC->metadata, field:int nonsense;	offset:9;	size:9;
 "#;
-    const COMPLETE: &str = r#"	field:char disk[32];	offset:8;	size:32;	signed:0;
-	field:int ctrl_id;	offset:40;	size:4;	signed:1;
-	field:int qid;	offset:44;	size:4;	signed:1;
-	field:int cid;	offset:48;	size:4;	signed:1;
-	field:u64 result;	offset:56;	size:8;	signed:0;
-	field:u8 retries;	offset:64;	size:1;	signed:0;
-	field:u8 flags;	offset:65;	size:1;	signed:0;
-	field:u16 status;	offset:66;	size:2;	signed:0;
-
-print fmt: "nvme%d: %sqid=%d, cmdid=%u, res=%#llx, retries=%u, flags=0x%x, status=%#x", REC->ctrl_id, nvme_trace_disk_name(p, REC->disk), REC->qid, REC->cid, REC->result, REC->retries, REC->flags, REC->status
-"#;
-
-    fn format_of(name: &str, id: u32, fields: &str) -> String {
-        format!("name: {name}\nID: {id}\n{COMMON}{fields}")
-    }
 
     #[test]
-    fn the_formats_of_the_nvme_events_give_their_fields() {
-        let setup = fields_of(&format_of("nvme_setup_cmd", 1337, SETUP));
+    fn the_format_of_an_event_gives_its_fields() {
+        let setup = fields_of(SETUP);
         assert_eq!(setup.len(), 14);
         assert_eq!((setup["disk"], setup["cid"], setup["cdw10"]), (8, 52, 61));
-        let complete = fields_of(&format_of("nvme_complete_rq", 1338, COMPLETE));
-        assert_eq!((complete["cid"], complete["result"], complete["common_pid"]), (48, 56, 4));
+        assert_eq!(setup["common_pid"], 4);
+        let without = "\tfield:u8 a;\tsize:1;\n\tfield:u8 b;\toffset:99999999999;\tsize:1;\n";
+        assert!(fields_of(without).is_empty());
     }
 
     #[test]
@@ -137,41 +122,30 @@ print fmt: "nvme%d: %sqid=%d, cmdid=%u, res=%#llx, retries=%u, flags=0x%x, statu
         assert_eq!(declared("[]"), None);
     }
 
-    #[test]
-    fn a_field_without_an_offset_is_left_out() {
-        let text = "\tfield:u8 a;\tsize:1;\n\tfield:u8 b;\toffset:99999999999;\tsize:1;\n";
-        assert!(fields_of(text).is_empty());
-    }
-
     proptest! {
         #[test]
         fn any_text_has_fields_or_none(text in any::<String>(), cut in 0..900_usize) {
-            let mut format = format_of("nvme_setup_cmd", 1, SETUP);
-            format.truncate(cut);
-            let _ = (fields_of(&text), fields_of(&(format + &text)));
+            let _ = (fields_of(&text), fields_of(&format!("{}{text}", &SETUP[..cut])));
         }
     }
 
     #[test]
     fn tracefs_is_found_in_either_place() {
         for place in PLACES {
-            let root = TempDir::new().unwrap();
-            let system = System::at(root.path());
-            assert_eq!(system.tracefs(), None);
-            let format = format!("{place}/events/nvme/nvme_setup_cmd/format");
-            put(&root, &format, &format_of("nvme_setup_cmd", 5, SETUP));
-            assert_eq!(system.event_fields("nvme", "nvme_setup_cmd").unwrap()["cid"], 52);
-            assert_eq!(system.event_fields("nvme", "nope"), None);
-            assert_eq!(system.filter_functions(&["nvme_irq"]), None);
-            put(
-                &root,
+            let machine = TestMachine::new(&[]);
+            assert_eq!(machine.tracefs(), None);
+            machine.put(&format!("{place}/events/nvme/nvme_setup_cmd/format"), SETUP);
+            assert_eq!(machine.event_fields("nvme", "nvme_setup_cmd").unwrap()["cid"], 52);
+            assert_eq!(machine.event_fields("nvme", "nope"), None);
+            assert_eq!(machine.filter_functions(&["nvme_irq"]), None);
+            machine.put(
                 &format!("{place}/available_filter_functions"),
                 "blk_mq_start_request\nblk_mq_start_request_not\nnvme_irq [nvme]\n\
                  nvme_prep_rq.part.0 [nvme]\nnvme_poll [nvme]\n__ftrace_invalid_address___64\n",
             );
             let wanted = ["blk_mq_start_request", "nvme_irq", "nvme_prep_rq", "gone"];
             let want = ["blk_mq_start_request", "nvme_irq", "nvme_prep_rq.part.0"];
-            assert_eq!(system.filter_functions(&wanted), Some(want.map(str::to_owned).into()));
+            assert_eq!(machine.filter_functions(&wanted), Some(want.map(str::to_owned).into()));
         }
     }
 }

@@ -362,20 +362,18 @@ pub struct Structure {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::TestMachine;
     use super::*;
-    use tempfile::TempDir;
 
     #[test]
     fn a_build_id_is_read_from_the_modules_note() {
-        let root = TempDir::new().unwrap();
-        let dir = root.path().join("sys/module/nvme_core/notes");
-        fs::create_dir_all(&dir).unwrap();
+        let machine = TestMachine::new(&[("sys/module/nvme_core/notes/x", "")]);
         let mut note = [4_u32, 3, 3].map(u32::to_ne_bytes).concat();
         note.extend(b"GNU\0\xab\x01\xff");
-        fs::write(dir.join(".note.gnu.build-id"), note).unwrap();
-        let system = System::at(root.path());
-        assert_eq!(system.build_id("nvme_core").as_deref(), Some("ab01ff"));
-        assert_eq!(system.build_id("nvme"), None);
+        let path = machine.path("sys/module/nvme_core/notes/.note.gnu.build-id");
+        fs::write(path, note).unwrap();
+        assert_eq!(machine.build_id("nvme_core").as_deref(), Some("ab01ff"));
+        assert_eq!(machine.build_id("nvme"), None);
     }
 
     #[test]

@@ -220,12 +220,11 @@ impl System {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::put;
+    use super::super::tests::TestMachine;
     use super::*;
     use crate::model::stage::StageSet;
     use crate::probe::plan::tests::everything;
     use crate::probe::plan::{Policy, plan};
-    use tempfile::TempDir;
 
     fn plan_by(method: Option<Method>) -> AttachPlan {
         let policy = Policy { only: method, ..Policy::default() };
@@ -238,137 +237,95 @@ mod tests {
 
     #[test]
     fn kprobes_that_are_never_called_while_disks_work_are_noticed() {
-        let root = TempDir::new().unwrap();
-        let system = System::at(root.path());
-        put(&root, "sys/block/nvme0n1/stat", "3 0 24 1 2 0 0 0 0 0 0 1 0 0 0 1 0\n");
-        put(&root, "sys/block/sda/stat", "3 0 24 1 2\n");
-        assert_eq!(system.io_done(), 7);
-        let watch = begin(&system, Some(Method::Kprobe));
-        let others = begin(&system, None);
-        assert_eq!(watch.saw_no_events(&system, 0), None);
-        put(&root, "sys/block/nvme0n1/stat", "8 0 24 1 2\n");
-        assert!(watch.saw_no_events(&system, 0).unwrap().contains("completed 3 requests"));
-        assert_eq!(watch.saw_no_events(&system, 1), None);
-        assert_eq!(others.saw_no_events(&system, 0), None);
+        let stat = "sys/block/nvme0n1/stat";
+        let machine = TestMachine::new(&[
+            (stat, "3 0 24 1 2 0 0 0 0 0 0 1 0 0 0 1 0\n"),
+            ("sys/block/sda/stat", "3 0 24 1 2\n"),
+        ]);
+        assert_eq!(machine.io_done(), 7);
+        let watch = begin(&machine, Some(Method::Kprobe));
+        let others = begin(&machine, None);
+        assert_eq!(watch.saw_no_events(&machine, 0), None);
+        machine.put(stat, "8 0 24 1 2\n");
+        assert!(watch.saw_no_events(&machine, 0).unwrap().contains("completed 3 requests"));
+        assert_eq!(watch.saw_no_events(&machine, 1), None);
+        assert_eq!(others.saw_no_events(&machine, 0), None);
     }
 
     #[test]
     fn a_removal_is_reported() {
-        let root = TempDir::new().unwrap();
-        let system = System::at(root.path());
-        put(&root, "sys/module/nvme_core/refcnt", "1\n");
-        put(&root, "sys/kernel/debug/kprobes/enabled", "1\n");
-        let watch = begin(&system, Some(Method::Kprobe));
-        let others = begin(&system, None);
-        assert_eq!(watch.gone(&system), None);
-        put(&root, "sys/kernel/debug/kprobes/enabled", "0\n");
-        assert!(watch.gone(&system).unwrap().contains("switched off"));
-        assert_eq!(others.gone(&system), None);
-        fs::remove_dir_all(root.path().join("sys/module/nvme_core")).unwrap();
-        assert!(watch.gone(&system).unwrap().contains("module nvme_core"));
-        assert_eq!(others.gone(&system), None);
-    }
-
-    #[test]
-    fn a_removal_before_the_session_is_complete_is_reported() {
-        let root = TempDir::new().unwrap();
-        let system = System::at(root.path());
-        put(&root, "sys/module/nvme_core/refcnt", "1\n");
-        let before = Modules::of(&system);
-        fs::remove_dir_all(root.path().join("sys/module/nvme_core")).unwrap();
+        let enabled = "sys/kernel/debug/kprobes/enabled";
+        let module = "sys/module/nvme_core/refcnt";
+        let machine = TestMachine::new(&[(module, "1\n"), (enabled, "1\n")]);
+        let watch = begin(&machine, Some(Method::Kprobe));
+        let others = begin(&machine, None);
+        assert_eq!(watch.gone(&machine), None);
+        machine.put(enabled, "0\n");
+        assert!(watch.gone(&machine).unwrap().contains("switched off"));
+        assert_eq!(others.gone(&machine), None);
+        let before = Modules::of(&machine);
+        fs::remove_dir_all(machine.path("sys/module/nvme_core")).unwrap();
+        assert!(watch.gone(&machine).unwrap().contains("module nvme_core"));
+        assert_eq!(others.gone(&machine), None);
+        // before the session was complete
         let plan = plan_by(Some(Method::Kprobe));
-        let watch = HookMonitor::begin(before, &system, &plan);
-        assert!(watch.gone(&system).unwrap().contains("module nvme_core"));
+        let watch = HookMonitor::begin(before, &machine, &plan);
+        assert!(watch.gone(&machine).unwrap().contains("module nvme_core"));
         // built in, without parameters: no directory of sysfs
-        let watch = begin(&system, Some(Method::Kprobe));
-        assert_eq!(watch.gone(&system), None);
+        machine.put(enabled, "1\n");
+        assert_eq!(begin(&machine, Some(Method::Kprobe)).gone(&machine), None);
         // loaded before the session is complete
-        let before = Modules::of(&system);
-        put(&root, "sys/module/nvme_core/refcnt", "1\n");
-        let watch = HookMonitor::begin(before, &system, &plan);
-        assert_eq!(watch.gone(&system), None);
+        let before = Modules::of(&machine);
+        machine.put(module, "1\n");
+        assert_eq!(HookMonitor::begin(before, &machine, &plan).gone(&machine), None);
     }
-}
-
-#[cfg(test)]
-mod activity_tests {
-    use super::super::tests::put;
-    use super::*;
-    use tempfile::TempDir;
 
     #[test]
     fn cpu_times_come_with_the_numbers_of_the_cpus() {
-        let root = TempDir::new().unwrap();
-        let system = System::at(root.path());
-        assert_eq!(system.cpu_times(), []);
+        let machine = TestMachine::new(&[]);
+        assert_eq!(machine.cpu_times(), []);
         let text = "cpu  9 9 9 9 9 9 9 9 0 0\n\
                     cpu0 1 2 3 4 5 6 7 8 0 0\n\
                     cpu2 0 0 0 100 0 0 0 0 0 0\n\
                     intr 1 2\nctxt 5\n";
-        put(&root, "proc/stat", text);
+        machine.put("proc/stat", text);
         let tick = 1_000_000_000 / clock_ticks_per_second();
-        let first = CpuTimes {
-            cpu: 0,
-            steal_ns: 8 * tick,
-            irq_ns: 6 * tick,
-            softirq_ns: 7 * tick,
-            idle_ns: 9 * tick,
-        };
+        let [steal_ns, irq_ns, softirq_ns, idle_ns] = [8, 6, 7, 9].map(|n| n * tick);
+        let first = CpuTimes { cpu: 0, steal_ns, irq_ns, softirq_ns, idle_ns };
         let third = CpuTimes { cpu: 2, idle_ns: 100 * tick, ..CpuTimes::default() };
-        assert_eq!(system.cpu_times(), [first, third]);
+        assert_eq!(machine.cpu_times(), [first, third]);
     }
 
     #[test]
-    fn isolated_cpus_are_those_of_both_lists() {
-        let root = TempDir::new().unwrap();
-        let system = System::at(root.path());
-        assert!(system.isolated_cpus().is_empty());
-        put(&root, "sys/devices/system/cpu/isolated", "\n");
-        put(&root, "sys/devices/system/cpu/nohz_full", "  (null)\n");
-        assert!(system.isolated_cpus().is_empty());
-        put(&root, "sys/devices/system/cpu/isolated", "2-3\n");
-        put(&root, "sys/devices/system/cpu/nohz_full", "3,6\n");
-        assert_eq!(system.isolated_cpus(), [2, 3, 6].into());
-    }
-
-    #[test]
-    fn the_limit_of_samples_is_that_of_the_kernel() {
-        let root = TempDir::new().unwrap();
-        let system = System::at(root.path());
-        assert_eq!(system.sample_rate(), None);
-        let file = "proc/sys/kernel/perf_event_max_sample_rate";
-        put(&root, file, "100000\n");
-        assert_eq!(system.sample_rate(), Some(100_000));
+    fn isolated_cpus_come_from_both_lists() {
+        for (isolated, nohz, want) in
+            [("\n", "  (null)\n", &[][..]), ("2-3\n", "3,6\n", &[2, 3, 6])]
+        {
+            let machine = TestMachine::new(&[
+                ("sys/devices/system/cpu/isolated", isolated),
+                ("sys/devices/system/cpu/nohz_full", nohz),
+            ]);
+            assert_eq!(machine.isolated_cpus(), want.iter().copied().collect());
+        }
+        assert!(TestMachine::new(&[]).isolated_cpus().is_empty());
     }
 
     #[test]
     fn a_pool_of_bounce_buffers_is_known_if_both_numbers_are() {
-        let root = TempDir::new().unwrap();
-        let system = System::at(root.path());
-        put(&root, "sys/kernel/debug/swiotlb/io_tlb_nslabs", "32768\n");
-        assert_eq!(system.bounce_pool(), None);
-        put(&root, "sys/kernel/debug/swiotlb/io_tlb_used", "3\n");
-        let pool = Pool { used: 6144, size: 64 << 20 };
-        assert_eq!(system.bounce_pool(), Some(pool));
+        let machine = TestMachine::new(&[("sys/kernel/debug/swiotlb/io_tlb_nslabs", "32768\n")]);
+        assert_eq!(machine.bounce_pool(), None);
+        machine.put("sys/kernel/debug/swiotlb/io_tlb_used", "3\n");
+        assert_eq!(machine.bounce_pool(), Some(Pool { used: 6144, size: 64 << 20 }));
     }
-}
-
-#[cfg(test)]
-mod interrupts_tests {
-    use super::super::tests::put;
-    use super::*;
-    use tempfile::TempDir;
 
     #[test]
-    fn each_queue_has_its_line() {
-        let root = TempDir::new().unwrap();
+    fn each_queue_has_its_line_of_interrupts() {
         let text = "            CPU0       CPU2       \n\
                     \x20  9:          0          4   IO-APIC   9-fasteoi   acpi\n\
                     \x20 26:         11          0  PCI-MSIX-0000:00:04.0   0-edge      nvme0q0\n\
                     \x20 27:          7      12345   PCI-MSI 65537-edge      nvme0q1, nvme1q12\n\
                     NMI:          1          2   Non-maskable interrupts\n";
-        put(&root, "proc/interrupts", text);
-        let all = System::at(root.path()).queue_interrupts();
+        let all = TestMachine::new(&[("proc/interrupts", text)]).queue_interrupts();
         let found: Vec<_> = all.iter().map(|i| (i.queue.ctrl, i.queue.qid, i.irq)).collect();
         assert_eq!(found, [(0, 0, 26), (0, 1, 27), (1, 12, 27)]);
         assert_eq!(all[1].by_cpu, BTreeMap::from([(0, 7), (2, 12345)]));

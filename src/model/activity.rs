@@ -250,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn differences_are_those_of_the_same_cpu_and_namespace() {
+    fn differences_are_taken_per_cpu_and_namespace() {
         let cpu = |cpu, steal_ns| CpuActivity { cpu, steal_ns, ..CpuActivity::default() };
         let splits = |nsid, count| Splits { ctrl: 0, nsid, count };
         let volume = |count| Some(Volume { count, bytes: 2 * count });

@@ -92,12 +92,6 @@ impl Counters {
         self.counts[what as usize]
     }
 
-    /// Counters of this many hooks, all 0.
-    #[must_use]
-    pub fn of_hooks(hooks: usize) -> Self {
-        Self { hits: vec![0; hooks], ..Self::default() }
-    }
-
     /// Number of times that a hook fired for an NVMe request.
     pub fn hits_of(&self, hook: usize) -> u64 {
         self.hits.get(hook).copied().unwrap_or(0)

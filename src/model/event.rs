@@ -560,16 +560,3 @@ impl<'e> Finished<'e> {
         Intervals { stages, total }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_latency_is_a_run_of_stages() {
-        let names =
-            [StageSet::Total, StageSet::Basic, StageSet::Fine].map(|set| latency_run(set).name());
-        let of_driver = "submit+device+complete";
-        assert_eq!(names, ["driver", of_driver, of_driver]);
-    }
-}

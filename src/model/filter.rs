@@ -205,38 +205,34 @@ mod tests {
 
     #[test]
     fn who_asked_for_it_selects() {
-        let with = |who, known: bool, change: &dyn Fn(&mut Filter)| {
+        let with = |who, known: bool, filter: Filter| {
             let mut event = read();
-            if let Some(submission) = event.what.submission_mut() {
-                let origin = &mut submission.origin;
-                origin.io_cgroup = 2;
-                origin.submitter.cgroup = 3;
-                (origin.submitter.pid, origin.submitter.tid) = (70, if known { 71 } else { 0 });
-                origin.submitter.comm[..2].copy_from_slice(b"db");
-            }
-            let mut filter = Filter { who, ..Filter::default() };
-            change(&mut filter);
-            filter.matches(&event)
+            let origin = &mut event.what.submission_mut().unwrap().origin;
+            origin.io_cgroup = 2;
+            origin.submitter.cgroup = 3;
+            (origin.submitter.pid, origin.submitter.tid) = (70, if known { 71 } else { 0 });
+            origin.submitter.comm[..2].copy_from_slice(b"db");
+            Filter { who, ..filter }.matches(&event)
         };
         for (who, known, pid, name, cgroup) in [
             (Who::Submitter, true, 70, "db", 3),
             (Who::Caller, true, 7, "fio", 2),
             (Who::Submitter, false, 0, "", 0),
         ] {
+            let none = Filter::default;
             for id in 0..4 {
-                let of_cgroup = |f: &mut Filter| {
-                    (f.cgroup, f.within) = (Some("/x".into()), [id].into());
-                };
-                assert_eq!(with(who, known, &of_cgroup), id == cgroup && id > 0, "{who:?} {id}");
+                let within = Filter { cgroup: Some("/x".into()), within: [id].into(), ..none() };
+                assert_eq!(with(who, known, within), id == cgroup && id > 0, "{who:?} {id}");
             }
             for id in [7, 70] {
-                assert_eq!(with(who, known, &|f| f.pids = [id].into()), id == pid, "{who:?} {id}");
+                let pids = Filter { pids: [id].into(), ..none() };
+                assert_eq!(with(who, known, pids), id == pid, "{who:?} {id}");
             }
             for comm in ["db", "fio"] {
-                let named = |f: &mut Filter| f.comms = [comm.to_owned()].into();
-                assert_eq!(with(who, known, &named), comm == name, "{who:?} {comm}");
+                let named = Filter { comms: [comm.to_owned()].into(), ..none() };
+                assert_eq!(with(who, known, named), comm == name, "{who:?} {comm}");
             }
-            assert!(with(who, known, &|_| ()));
+            assert!(with(who, known, none()));
         }
     }
 
@@ -251,10 +247,8 @@ mod tests {
 
     #[test]
     fn an_event_of_a_controller_matches_its_controller_only() {
-        let state = Event {
-            at_ns: 1,
-            what: EventKind::State { ctrl: 1, state: CtrlState(2), requested: false },
-        };
+        let what = EventKind::State { ctrl: 1, state: CtrlState(2), requested: false };
+        let state = Event { at_ns: 1, what };
         let mut filter = Filter { qids: [9].into(), ..Filter::default() };
         assert!(filter.matches(&state));
         filter.ctrls = [2].into();

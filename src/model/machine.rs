@@ -546,7 +546,7 @@ impl ControllerInfo {
         format!("nvme{}", self.instance)
     }
 
-    /// Adds new controllers to those that are known. They replace those of the same number.
+    /// Adds new controllers. They replace known ones with the same number.
     pub fn update(known: &mut Vec<Self>, new: Vec<Self>) {
         known.retain(|old| new.iter().all(|new| new.instance != old.instance));
         known.extend(new);
@@ -716,32 +716,20 @@ pub struct ClockReading {
 mod tests {
     use super::*;
 
-    fn named(times: HostTimes) -> Option<Vec<(String, i64)>> {
-        let stages = times.stages()?.into_iter();
-        Some(stages.map(|s| (s.name, s.ns)).collect())
-    }
-
     #[test]
     fn a_point_that_was_not_observed_merges_its_stages() {
-        let times = HostTimes::default().with(HostPoint::Fetch, 100).with(HostPoint::Post, 170);
+        let named = |times: HostTimes| -> Option<Vec<(String, i64)>> {
+            Some(times.stages()?.into_iter().map(|s| (s.name, s.ns)).collect())
+        };
+        let fetched = HostTimes::default().with(HostPoint::Fetch, 100);
+        let times = fetched.with(HostPoint::Post, 170);
         assert_eq!(named(times), Some(vec![("host_submit+backend+host_complete".into(), 70)]));
         let times = times.with(HostPoint::BackendDone, 160);
         let want = vec![("host_submit+backend".into(), 60), ("host_complete".into(), 10)];
         assert_eq!(named(times), Some(want));
         assert_eq!(times.ends(), Some((100, 170)));
+        assert_eq!(fetched.with(HostPoint::BackendDone, 99).stages(), None, "out of order");
     }
-
-    #[test]
-    fn points_out_of_order_give_no_stage() {
-        let times =
-            HostTimes::default().with(HostPoint::Fetch, 100).with(HostPoint::BackendDone, 99);
-        assert_eq!(times.stages(), None);
-    }
-}
-
-#[cfg(test)]
-mod transport_tests {
-    use super::*;
 
     #[test]
     fn only_pci_has_a_doorbell_an_interrupt_and_a_cqe() {

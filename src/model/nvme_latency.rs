@@ -130,35 +130,23 @@ mod tests {
     const SHAPES: [(u32, u32); 7] =
         [(0, 0), (10, 0), (10, 3), (1, 1), (100, 20), (3_600_000_000, 20), (u32::MAX, 32)];
 
-    fn shapes() -> impl Iterator<Item = LatBuckets> {
-        SHAPES.into_iter().map(|(min_us, shift)| LatBuckets { min_us, shift })
-    }
-
     #[test]
-    fn both_edges_of_every_slot_are_inside_and_their_neighbours_outside() {
-        for buckets in shapes() {
+    fn edges_follow_the_rule_of_nvme_latency_and_are_inside_their_slot() {
+        for (min_us, shift) in SHAPES {
+            let buckets = LatBuckets { min_us, shift };
+            assert_eq!(buckets.low(0), u64::from(min_us));
             for slot in 0..DOUBLING {
                 let (low, high) = (buckets.low(slot), buckets.high(slot));
-                assert_eq!(buckets.index(low), slot, "{buckets:?}");
-                assert_eq!(buckets.index(high - 1), slot, "{buckets:?}");
+                assert_eq!(high, u64::from(min_us) + (1 << (slot as u32 + shift)));
                 let next = if slot == 26 { ABOVE } else { slot + 1 };
-                assert_eq!(buckets.index(high), next, "{buckets:?}");
+                let inside = [low, high - 1, high].map(|us| buckets.index(us));
+                assert_eq!(inside, [slot, slot, next], "{buckets:?}");
                 if let Some(under) = low.checked_sub(1) {
                     let before = slot.checked_sub(1).unwrap_or(BELOW);
                     assert_eq!(buckets.index(under), before, "{buckets:?}");
                 }
             }
-        }
-    }
-
-    #[test]
-    fn edges_follow_the_rule_of_nvme_latency() {
-        for buckets in shapes() {
-            let min = u64::from(buckets.min_us);
-            assert_eq!(buckets.low(0), min);
-            for slot in 0..DOUBLING {
-                assert_eq!(buckets.high(slot), min + (1 << (slot as u32 + buckets.shift)));
-            }
+            assert_eq!(buckets.index(u64::MAX), ABOVE);
         }
         let buckets = LatBuckets { min_us: 10, shift: 3 };
         let slots: Vec<usize> = [10, 17, 18, 25, 26, 41, 42].map(|v| buckets.index(v)).into();
@@ -166,30 +154,19 @@ mod tests {
     }
 
     #[test]
-    fn what_the_table_of_nvme_latency_drops_has_indices_of_its_own() {
-        let buckets = LatBuckets { min_us: 10, shift: 0 };
-        assert_eq!((buckets.index(0), buckets.index(9)), (BELOW, BELOW));
-        let end = 10 + (1 << 26);
-        assert_eq!((buckets.index(end - 1), buckets.index(end)), (26, ABOVE));
-        assert_eq!(buckets.index(u64::MAX), ABOVE);
-        assert_eq!(LatBuckets { min_us: 0, shift: 0 }.index(0), 0);
-    }
-
-    #[test]
     fn absurd_parameters_neither_overflow_nor_pass() {
         let absurd = LatBuckets { min_us: u32::MAX, shift: u32::MAX };
         assert_eq!(absurd.index(u64::MAX), 0);
         assert_eq!((absurd.high(0), absurd.high(usize::MAX)), (u64::MAX, u64::MAX));
-        assert!(absurd.validate().is_err());
-        assert_eq!(LatBuckets { min_us: 0, shift: 0 }.validate(), Ok(()));
-        assert_eq!(LatBuckets { min_us: 3_600_000_000, shift: 20 }.validate(), Ok(()));
-        assert!(LatBuckets { min_us: 0, shift: 21 }.validate().is_err());
-        let late = LatBuckets { min_us: 3_600_000_001, shift: 0 };
-        let why = late.validate().unwrap_err();
-        assert_eq!(
-            why,
-            "the lowest bucket at 3600000001 us is above one hour: give at most 3600000000"
-        );
+        for (min_us, shift, is_good) in [
+            (0, 0, true),
+            (3_600_000_000, 20, true),
+            (3_600_000_001, 0, false),
+            (0, 21, false),
+            (u32::MAX, u32::MAX, false),
+        ] {
+            assert_eq!(LatBuckets { min_us, shift }.validate().is_ok(), is_good, "{min_us}");
+        }
     }
 
     #[test]
@@ -206,18 +183,14 @@ mod tests {
         };
         let expected = [row(18, 26, 3, 75.0), row(26, 42, 0, 75.0), row(42, 74, 1, 100.0)];
         assert_eq!(buckets.rows(&counts), expected);
-    }
-
-    #[test]
-    fn rows_put_below_first_and_above_last() {
-        let buckets = LatBuckets { min_us: 10, shift: 0 };
+        // below first and above last
         let mut counts = [0; SLOTS];
         (counts[BELOW], counts[ABOVE]) = (1, 1);
         let rows = buckets.rows(&counts);
-        assert_eq!(rows.len(), SLOTS);
-        assert_eq!((rows[0].low_us, rows[0].high_us), (0, Some(10)));
-        assert_eq!((rows[28].low_us, rows[28].high_us), (10 + (1 << 26), None));
-        assert_eq!((rows[0].cumulative_percent, rows[28].cumulative_percent), (50.0, 100.0));
+        let (first, last) = (&rows[0], &rows[SLOTS - 1]);
+        assert_eq!((first.low_us, first.high_us), (0, Some(10)));
+        assert_eq!((last.low_us, last.high_us), (10 + (1 << 29), None));
+        assert_eq!((first.cumulative_percent, last.cumulative_percent), (50.0, 100.0));
         assert!(rows.windows(2).all(|two| two[0].high_us == Some(two[1].low_us)));
         assert_eq!(buckets.rows(&[u64::MAX; SLOTS])[28].cumulative_percent, 100.0);
     }

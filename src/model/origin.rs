@@ -219,20 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn an_origin_of_zeroes_is_none() {
-        assert!(!Origin::default().is_some());
-        let some = Origin { io_cgroup: 7, ..Origin::default() };
-        assert!(some.is_some());
-        assert_eq!(some.cgroups().collect::<Vec<_>>(), [7]);
-    }
-}
-
-#[cfg(test)]
-mod bios_tests {
-    use super::*;
-
-    #[test]
-    fn a_word_has_the_number_and_the_wait() {
+    fn a_word_has_the_number_of_bios_and_the_wait() {
         let bios = Bios::of_word(3 << 48 | 1_500_000);
         assert_eq!(bios, Bios::new(3, 1_500_000));
         assert_eq!(bios.count().map(NonZeroU16::get), Some(3));

@@ -250,16 +250,6 @@ mod tests {
         assert_eq!(line.total(StageSet::Basic), Some(650));
     }
 
-    #[test]
-    fn a_record_has_the_times_in_the_order_of_its_points() {
-        let line = Timeline::of_record([1, 2, 3, 4, 5, 6, 7], 8, 9, 0);
-        for (point, ns) in IN_RECORDS.into_iter().zip(1..) {
-            assert_eq!(line.ns(point), ns, "{point:?}");
-        }
-        assert_eq!(line.ns(Point::SetupOut), 8);
-        assert_eq!(line.ns(Point::Complete), 9);
-    }
-
     proptest! {
         #[test]
         fn stages_add_up_to_the_total_to_the_nanosecond(

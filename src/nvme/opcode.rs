@@ -264,14 +264,6 @@ const ALIASES: &[(&str, &str)] = &[
 mod tests {
     use super::*;
 
-    fn io(code: u8) -> Opcode {
-        Opcode { queue: QueueKind::Io, code }
-    }
-
-    fn admin(code: u8) -> Opcode {
-        Opcode { queue: QueueKind::Admin, code }
-    }
-
     #[test]
     fn every_name_and_alias_parses_to_its_opcode() {
         for queue in QueueKind::BOTH {
@@ -301,31 +293,25 @@ mod tests {
     }
 
     #[test]
-    fn case_underscores_and_blanks_do_not_matter() {
-        assert_eq!(parse(" Write_Zeroes "), Ok(vec![io(0x08)]));
-        assert_eq!(parse("TRIM"), Ok(vec![io(0x09)]));
-        assert_eq!(parse("Admin:Get_Log"), Ok(vec![admin(0x02)]));
-    }
-
-    #[test]
-    fn a_bare_number_or_a_shared_name_means_both_queues() {
-        assert_eq!(parse("2"), Ok(vec![admin(2), io(2)]));
-        assert_eq!(parse("0X02"), parse("2"));
-        assert_eq!(parse("fabrics"), Ok(vec![admin(0x7f), io(0x7f)]));
-        assert_eq!(parse("io:fabrics"), Ok(vec![io(0x7f)]));
-        assert_eq!(parse("admin:0x06"), parse("identify"));
-        assert_eq!(parse("io:255"), Ok(vec![io(255)]));
-    }
-
-    #[test]
-    fn an_opcode_without_a_name_shows_its_queue_and_code() {
+    fn what_is_shown_can_be_typed_and_more() {
+        let both = [QueueKind::Admin, QueueKind::Io];
+        let [admin, io] = both.map(|queue| move |code| Opcode { queue, code });
+        for (text, want) in [
+            (" Write_Zeroes ", vec![io(0x08)]),
+            ("TRIM", vec![io(0x09)]),
+            ("Admin:Get_Log", vec![admin(0x02)]),
+            ("2", vec![admin(2), io(2)]),
+            ("0X02", vec![admin(2), io(2)]),
+            ("fabrics", vec![admin(0x7f), io(0x7f)]),
+            ("io:fabrics", vec![io(0x7f)]),
+            ("admin:0x06", vec![admin(6)]),
+            ("io:255", vec![io(255)]),
+        ] {
+            assert_eq!(parse(text), Ok(want));
+        }
         assert_eq!(io(0x9d).to_string(), "io 0x9d");
         assert_eq!(admin(0x03).to_string(), "admin 0x03");
         assert_eq!(format!("{:>6}|", io(2)), "  read|");
-    }
-
-    #[test]
-    fn what_is_shown_can_be_typed_back() {
         for code in 0..=u8::MAX {
             for opcode in [io(code), admin(code)] {
                 assert!(parse(&opcode.to_string()).unwrap().contains(&opcode));
@@ -335,13 +321,16 @@ mod tests {
 
     #[test]
     fn a_slip_of_the_finger_gets_a_suggestion() {
-        let suggestion = |text: &str| parse(text).unwrap_err().suggestion;
-        assert_eq!(suggestion("raed"), Some("read"));
-        assert_eq!(suggestion("io:wirte"), Some("write"));
-        assert_eq!(suggestion("dataset-managment"), Some("dataset-management"));
-        assert_eq!(suggestion("io:identify"), Some("identify"));
-        assert_eq!(suggestion("x"), None);
-        assert_eq!(suggestion("frobnicate"), None);
+        for (text, want) in [
+            ("raed", Some("read")),
+            ("io:wirte", Some("write")),
+            ("dataset-managment", Some("dataset-management")),
+            ("io:identify", Some("identify")),
+            ("x", None),
+            ("frobnicate", None),
+        ] {
+            assert_eq!(parse(text).unwrap_err().suggestion, want);
+        }
     }
 
     #[test]

@@ -106,28 +106,19 @@ mod tests {
 
     #[test]
     fn a_subject_has_the_namespace_or_the_fabrics_type() {
-        let name = |queue, code, cdw1| subject("nvme0", Some(cdw1), Opcode { queue, code });
-        let (io, admin) = (QueueKind::Io, QueueKind::Admin);
-        let names = [
-            name(io, 2, 1),
-            name(io, 0, u32::MAX),
-            name(admin, 6, 0),
-            name(admin, 2, u32::MAX),
-            name(admin, FABRICS, 4),
-            name(io, FABRICS, 1),
-            name(admin, FABRICS, 0x77),
-        ];
-        let want = [
-            "nvme0 ns 1 read",
-            "nvme0 ns all flush",
-            "nvme0 admin identify",
-            "nvme0 admin ns all get-log-page",
-            "nvme0 admin fabrics-property-get",
-            "nvme0 fabrics-connect",
-            "nvme0 admin fabrics",
-        ];
-        assert_eq!(names, want);
-        let of = |code, cdw1| fctype(Opcode { queue: io, code }, cdw1);
+        use QueueKind::{Admin, Io};
+        for (queue, code, cdw1, name) in [
+            (Io, 2, 1, "nvme0 ns 1 read"),
+            (Io, 0, u32::MAX, "nvme0 ns all flush"),
+            (Admin, 6, 0, "nvme0 admin identify"),
+            (Admin, 2, u32::MAX, "nvme0 admin ns all get-log-page"),
+            (Admin, FABRICS, 4, "nvme0 admin fabrics-property-get"),
+            (Io, FABRICS, 1, "nvme0 fabrics-connect"),
+            (Admin, FABRICS, 0x77, "nvme0 admin fabrics"),
+        ] {
+            assert_eq!(subject("nvme0", Some(cdw1), Opcode { queue, code }), name);
+        }
+        let of = |code, cdw1| fctype(Opcode { queue: Io, code }, cdw1);
         assert_eq!(of(FABRICS, 8).as_deref(), Some("disconnect"));
         assert_eq!(of(FABRICS, 0x77).as_deref(), Some("0x77"));
         assert_eq!(of(2, 8), None);

@@ -384,11 +384,6 @@ mod tests {
         assert_eq!((rows[0].key.pid, rows[0].counts.commands), (None, 10));
         assert_eq!(rows[0].comm, [0; 16]);
     }
-}
-
-#[cfg(test)]
-mod streams_tests {
-    use super::*;
 
     fn judge(streams: &mut Streams, slba: u64) -> AccessKind {
         streams.judge(Blocks { slba, nlb: 8 })
@@ -407,54 +402,7 @@ mod streams_tests {
             }
             assert_eq!(found, sequential, "{interleaved}");
         }
-    }
-
-    #[test]
-    fn a_stream_is_new_with_its_second_command() {
-        let mut streams = Streams::default();
-        let kinds = [0, 8, 16, 800, 24].map(|slba| judge(&mut streams, slba));
-        let sequential = |new| AccessKind::Sequential { new, joins: None };
-        assert_eq!(
-            kinds,
-            [
-                AccessKind::Random,
-                sequential(true),
-                sequential(false),
-                AccessKind::Random,
-                sequential(false)
-            ]
-        );
-    }
-
-    /// How many of some commands are sequential, and how many streams there are.
-    fn counts(slbas: impl Iterator<Item = u64>) -> (u64, u64) {
-        let mut row = Row {
-            counts: Counts::default(),
-            streams: Streams::default(),
-            last: None,
-            comm: [0; 16],
-            disk: Disk::default(),
-        };
-        slbas.for_each(|slba| row.add(0, Blocks { slba, nlb: 8 }, 1));
-        (row.counts.sequential, row.counts.streams)
-    }
-
-    #[test]
-    fn descending_runs_and_reversed_batches_are_sequential() {
-        assert_eq!(counts((0..100).rev().map(|n| n * 8)), (99, 1));
-        for batch in [2, 4, 16] {
-            let reversed = (0..160).map(|n| (n / batch * batch + batch - 1 - n % batch) * 8);
-            // one stream; of each batch but the first, each command
-            let found = counts(reversed);
-            let streams = if batch == 2 { 80 } else { 40 };
-            assert_eq!(found.0, 159, "{batch}");
-            assert!(found.1 <= streams, "{batch}: {found:?}");
-        }
-        assert_eq!(counts((0..100).map(|n| n * n % 97 * 64)).0, 0);
-    }
-
-    #[test]
-    fn of_seventeen_streams_the_one_that_waited_longest_is_replaced() {
+        // the one that waited longest is replaced
         let mut streams = Streams::default();
         for n in 0..16 {
             judge(&mut streams, n << 32);
@@ -464,5 +412,38 @@ mod streams_tests {
         // 0 was continued, 1 was not
         assert_eq!(judge(&mut streams, (1 << 32) + 8), AccessKind::Random);
         assert_ne!(judge(&mut streams, 16), AccessKind::Random);
+    }
+
+    #[test]
+    fn a_stream_is_new_with_its_second_command() {
+        let mut streams = Streams::default();
+        let random = AccessKind::Random;
+        let sequential = |new| AccessKind::Sequential { new, joins: None };
+        let kinds = [0, 8, 16, 800, 24].map(|slba| judge(&mut streams, slba));
+        assert_eq!(kinds, [random, sequential(true), sequential(false), random, sequential(false)]);
+    }
+
+    #[test]
+    fn descending_runs_and_reversed_batches_are_sequential() {
+        // how many of some commands are sequential, and how many streams there are
+        let counts = |slbas: &mut dyn Iterator<Item = u64>| {
+            let mut row = Row {
+                counts: Counts::default(),
+                streams: Streams::default(),
+                last: None,
+                comm: [0; 16],
+                disk: Disk::default(),
+            };
+            slbas.for_each(|slba| row.add(0, Blocks { slba, nlb: 8 }, 1));
+            (row.counts.sequential, row.counts.streams)
+        };
+        assert_eq!(counts(&mut (0..100).rev().map(|n| n * 8)), (99, 1));
+        for (batch, most) in [(2, 80), (4, 40), (16, 40)] {
+            // one stream; of each batch after the first, each command
+            let reversed = |n: u64| (n / batch * batch + batch - 1 - n % batch) * 8;
+            let (sequential, streams) = counts(&mut (0..160).map(reversed));
+            assert!(sequential == 159 && streams <= most, "{batch}: {sequential} {streams}");
+        }
+        assert_eq!(counts(&mut (0..100).map(|n| n * n % 97 * 64)).0, 0);
     }
 }

@@ -19,12 +19,10 @@ fn every_program_is_part_of_a_way_and_every_way_names_programs_of_its_family() {
 #[test]
 fn a_second_instance_and_its_first_find_each_other() {
     let seconds: Vec<_> = CATALOG.iter().filter(|h| h.is_second()).collect();
-    assert_eq!(seconds.len(), 1);
-    for second in seconds {
-        let first = &CATALOG[second.other().unwrap()];
-        assert!(!first.is_second());
-        assert_eq!(CATALOG[first.other().unwrap()].program, second.program);
-    }
+    let [second] = seconds[..] else { panic!("{seconds:?}") };
+    let first = &CATALOG[second.other().unwrap()];
+    assert!(!first.is_second());
+    assert_eq!(CATALOG[first.other().unwrap()].program, second.program);
     assert_eq!(CATALOG[number_of("start_raw").unwrap()].other(), None);
 }
 

@@ -261,11 +261,17 @@ mod tests {
             nvme_pci_types: TypeSource::BuiltIn,
             ..KernelFacts::default()
         };
-        assert_eq!(facts.btf_with(Home::NvmeCore), "nvme_core");
-        assert_eq!(facts.btf_with(Home::NvmePci), "vmlinux");
-        assert_eq!(facts.btf_with(Home::Block), "vmlinux");
+        let described =
+            [Home::NvmeCore, Home::NvmePci, Home::Block].map(|home| facts.btf_with(home));
+        assert_eq!(described, ["nvme_core", "vmlinux", "vmlinux"]);
         facts.nvme_pci_types = TypeSource::Module;
         assert_eq!(facts.btf_with(Home::NvmePci), "nvme");
+        // recovery needs the types and a generation
+        assert!(facts.can_recover());
+        facts.no_generation = true;
+        assert!(!facts.can_recover());
+        (facts.no_generation, facts.command_is_argument) = (false, true);
+        assert!(!facts.can_recover());
     }
 
     #[test]
@@ -278,60 +284,27 @@ mod tests {
     }
 
     #[test]
-    fn recovery_needs_the_types_and_a_generation() {
-        let mut facts =
-            KernelFacts { nvme_core_types: TypeSource::Module, ..KernelFacts::default() };
-        assert!(facts.can_recover());
-        facts.no_generation = true;
-        assert!(!facts.can_recover());
-        facts.no_generation = false;
-        facts.command_is_argument = true;
-        assert!(!facts.can_recover());
-    }
-
-    #[test]
-    fn a_version_is_the_begin_of_the_release() {
-        let facts =
-            |release: &str| KernelFacts { release: release.into(), ..KernelFacts::default() };
-        assert!(facts("6.12.107+deb13-amd64").is_at_least(5, 14));
-        assert!(facts("5.14.0").is_at_least(5, 14));
-        assert!(!facts("5.10.0-32-amd64").is_at_least(5, 14));
-        assert!(!facts("?").is_at_least(5, 14));
-    }
-
-    #[test]
-    fn programs_nest_before_6_1() {
-        let nest = |release: &str| {
+    fn the_release_decides_what_it_alone_shows() {
+        // supported, programs nest, stacks seen through return probes, 5.14 or later
+        for (release, want) in [
+            ("4.18.0-553.el8_10.x86_64", [false, true, false, false]),
+            ("5.9.16", [false, true, false, false]),
+            ("5.10.0-46-amd64", [true, true, false, false]),
+            ("5.14.21", [true, true, false, true]),
+            ("5.15.0-105-generic", [true, true, true, true]),
+            ("6.0.19", [true, true, true, true]),
+            ("6.1.0-50-amd64", [true, false, true, true]),
+            ("6.12.107+deb13-amd64", [true, false, true, true]),
+            ("7.0.1", [true, false, true, true]),
+        ] {
             let facts = KernelFacts { release: release.into(), ..KernelFacts::default() };
-            facts.programs_nest()
-        };
-        assert!(nest("5.10.0-46-amd64") && nest("5.15.0-105-generic") && nest("6.0.19"));
-        assert!(!nest("6.1.0-50-amd64") && !nest("6.12.107+deb13-amd64") && !nest("7.0.1"));
-    }
-
-    #[test]
-    fn kernels_before_5_10_are_not_supported() {
-        let why = |release: &str| {
-            let facts = KernelFacts { release: release.into(), ..KernelFacts::default() };
-            facts.unsupported()
-        };
-        let text = why("4.18.0-553.el8_10.x86_64").unwrap();
-        assert!(
-            text.starts_with(
-                "Linux 4.18.0-553.el8_10.x86_64 is not supported: nvme-deep needs 5.10"
-            )
-        );
-        assert!(why("5.9.16").is_some());
-        assert_eq!(["5.10.0-46-amd64", "6.1.0", "?"].map(why), [None, None, None]);
-    }
-
-    #[test]
-    fn return_probes_cut_the_stacks_of_old_kernels() {
-        let sees = |release: &str| {
-            let facts = KernelFacts { release: release.into(), ..KernelFacts::default() };
-            facts.sees_through_kretprobes()
-        };
-        assert!(!sees("5.10.0-46-amd64") && !sees("5.14.21"));
-        assert!(sees("5.15.0") && sees("6.1.0-50-amd64") && sees("?"));
+            let sees = facts.sees_through_kretprobes();
+            let is_new = facts.is_at_least(5, 14);
+            let found = [facts.unsupported().is_none(), facts.programs_nest(), sees, is_new];
+            assert_eq!(found, want, "{release}");
+        }
+        let unknown = KernelFacts { release: "?".into(), ..KernelFacts::default() };
+        assert!(unknown.unsupported().is_none() && unknown.sees_through_kretprobes());
+        assert!(!unknown.is_at_least(5, 14));
     }
 }

@@ -65,76 +65,44 @@ fn only(method: Method) -> Policy {
 }
 
 #[test]
-fn the_total_needs_two_hooks_and_the_requeue_counter() {
-    let plan = auto(StageSet::Total, &everything());
-    assert_eq!(programs(&plan), ["setup_out_btf", "complete_btf", "requeue_btf"]);
-    assert_eq!(plan.start, StartSource::None);
-    assert_eq!(plan.span(), (Point::SetupOut, Point::Complete));
-}
-
-#[test]
-fn before_6_5_the_start_is_the_request_field() {
-    let mut facts = everything();
-    facts.tracepoints.remove("block_io_start");
-    let plan = auto(StageSet::Basic, &facts);
-    assert_eq!(plan.start, StartSource::Field);
-    assert!(plan.has(Point::Start));
-    let start = plan.point(Point::Start).unwrap();
-    assert_eq!(start.rejected.len(), 2);
-    assert!(start.rejected.iter().all(|r| r.why.to_string().contains("block_io_start")));
-    // if the event exists, the field is not used, even if the event is not available
-    let kprobes = planned(StageSet::Basic, &everything(), &only(Method::Kprobe)).unwrap();
-    assert_eq!(kprobes.start, StartSource::None);
-    assert_eq!(kprobes.span().0, Point::SetupOut);
-}
-
-#[test]
 fn without_the_pci_driver_there_is_no_doorbell_and_a_reason() {
     let mut facts = everything();
     facts.nvme_pci_types = TypeSource::None;
+    let why = |facts: &KernelFacts| {
+        let plan = auto(StageSet::Fine, facts);
+        plan.point(Point::Doorbell).unwrap().rejected[0].why.to_string()
+    };
+    facts.built_in = [Home::NvmePci].into();
+    assert!(why(&facts).starts_with("nvme is built in, and"), "{}", why(&facts));
+    facts.built_in.clear();
     facts.functions.retain(|f| f == "nvme_setup_cmd");
     facts.symbols = Some(["nvme_setup_cmd".to_owned()].into());
+    assert!(why(&facts).contains("nvme is not loaded"), "{}", why(&facts));
     let plan = auto(StageSet::Fine, &facts);
     assert!(!plan.has(Point::Doorbell) && !plan.has(Point::Irq));
     assert!(plan.has(Point::Cqe) && plan.has(Point::SetupIn));
-    let doorbell = plan.point(Point::Doorbell).unwrap();
-    assert!(doorbell.rejected[0].why.to_string().contains("nvme is not loaded"));
 }
 
+/// tests/plan.rs has arm64 without PREEMPT_RT.
 #[test]
-fn of_a_driver_that_is_built_in_nobody_says_that_it_is_not_loaded() {
-    let mut facts = everything();
-    facts.built_in = [Home::NvmePci].into();
-    facts.nvme_pci_types = TypeSource::None;
-    let plan = auto(StageSet::Fine, &facts);
-    let doorbell = plan.point(Point::Doorbell).unwrap();
-    let why = doorbell.rejected[0].why.to_string();
-    assert!(why.starts_with("nvme is built in, and"), "{why}");
-}
-
-#[test]
-fn where_kprobes_are_exceptions_they_are_used_on_demand_only() {
+fn on_a_real_time_arm64_nothing_but_kprobes_is_exact() {
     let mut facts = everything();
     facts.kprobes_are_exceptions = true;
-    facts.no_trampolines = Some("before 6.4".into());
-    let plan = auto(StageSet::Fine, &facts);
-    for point in [Point::SetupIn, Point::Doorbell, Point::Irq] {
-        assert!(!plan.has(point), "{point:?}");
-        let rejected = &plan.point(point).unwrap().rejected;
-        let reasons = ["before 6.4".to_owned().into(), Reason::EXCEPTION];
-        assert!(rejected.iter().map(|r| &r.why).eq(&reasons), "{rejected:?}");
-    }
-    // tracepoints need no trampoline
-    for point in [Point::SetupOut, Point::Issue, Point::Cqe, Point::Complete] {
-        assert_eq!(plan.method_of(point), Some(Method::Fentry), "{point:?}");
-    }
-    let kprobes = planned(StageSet::Fine, &facts, &only(Method::Kprobe)).unwrap();
-    assert!(kprobes.has(Point::Doorbell) && kprobes.has(Point::Irq));
-    // nothing else is exact there
     facts.preemption = Preemption::RealTime;
-    facts.no_trampolines = None;
     let plan = auto(StageSet::Fine, &facts);
     assert_eq!(plan.method_of(Point::Doorbell), Some(Method::Kprobe));
+    // only clones are left of a function that was inlined
+    facts = everything();
+    facts.functions.remove("nvme_irq");
+    facts.symbols = Some(["nvme_irq.part.0".to_owned(), "nvme_queue_rq".to_owned()].into());
+    let plan = auto(StageSet::Fine, &facts);
+    let irq = plan.point(Point::Irq).unwrap();
+    assert!(irq.rejected[0].why.to_string().contains("only nvme_irq.part.0"), "{irq:?}");
+    facts = everything();
+    facts.traceable = Some(["nvme_queue_rq".to_owned()].into());
+    let plan = auto(StageSet::Fine, &facts);
+    let irq = plan.point(Point::Irq).unwrap();
+    assert!(irq.rejected[0].why.to_string().contains("notrace"), "{irq:?}");
 }
 
 #[test]
@@ -172,38 +140,11 @@ fn a_refused_program_takes_its_way_with_it_and_the_next_is_taken() {
 }
 
 #[test]
-fn without_module_btf_raw_tracepoints_count_and_kprobes_keep_to_the_submitting_side() {
-    let plan = auto(StageSet::Fine, &without_module_btf());
-    assert_eq!(plan.pairing, Pairing::Request);
-    for (point, method) in [
-        (Point::SetupIn, Method::Kprobe),
-        (Point::SetupOut, Method::RawTp),
-        (Point::Issue, Method::Fentry),
-        (Point::Doorbell, Method::Kprobe),
-        (Point::Cqe, Method::RawTp),
-        (Point::Complete, Method::RawTp),
-        (Point::End, Method::Fentry),
-    ] {
-        assert_eq!(plan.method_of(point), Some(method), "{point:?}");
-    }
-    let irq = plan.point(Point::Irq).unwrap();
-    assert_eq!(irq.method, None);
-    assert!(irq.rejected[1].why.to_string().contains("miss interrupts"), "{irq:?}");
-    assert!(!plan.may_lose_completions());
-    let forced = planned(StageSet::Fine, &without_module_btf(), &only(Method::Kprobe)).unwrap();
-    assert!(forced.has(Point::Irq) && forced.may_lose_completions());
-}
-
-#[test]
-fn without_the_drivers_types_controllers_are_known_by_name_and_the_doorbell_is_not_had() {
+fn without_the_drivers_types_controllers_are_known_by_name() {
     let mut facts = without_module_btf();
     facts.nvme_core_types = TypeSource::None;
     facts.nvme_pci_types = TypeSource::None;
-    facts.command_is_argument = true;
-    let plan = auto(StageSet::Fine, &facts);
-    assert_eq!(plan.pairing, Pairing::Request);
-    assert_eq!(plan.method_of(Point::SetupOut), Some(Method::RawTp));
-    assert!(!plan.has(Point::Doorbell) && plan.has(Point::Cqe));
+    assert_eq!(auto(StageSet::Fine, &facts).method_of(Point::SetupOut), Some(Method::RawTp));
     let kprobes = planned(StageSet::Fine, &facts, &only(Method::Kprobe)).unwrap();
     assert!(!kprobes.has(Point::Cqe) && kprobes.has(Point::SetupIn));
     facts.command_is_argument = false;
@@ -218,10 +159,9 @@ fn without_any_btf_classic_tracepoints_are_left_with_one_stage() {
     facts.vmlinux_btf = false;
     facts.tracepoints.clear();
     let plan = auto(StageSet::Fine, &facts);
-    assert_eq!(plan.pairing, Pairing::Tag);
+    assert_eq!((plan.pairing, plan.start), (Pairing::Tag, StartSource::None));
     assert_eq!(programs(&plan), ["setup_out_tp", "complete_tp"]);
     assert_eq!(plan.span(), (Point::SetupOut, Point::Complete));
-    assert_eq!(plan.start, StartSource::None);
     let setup = plan.point(Point::SetupOut).unwrap();
     let methods: Vec<_> = setup.rejected.iter().map(|r| r.method).collect();
     assert_eq!(methods, [Method::Fentry, Method::RawTp, Method::Kprobe]);
@@ -239,16 +179,23 @@ fn a_family_that_is_insisted_on_is_the_only_one() {
     let error = error.unwrap_err();
     assert_eq!(error.point, Point::SetupOut);
     assert!(error.reasons().contains("5.11"), "{}", error.reasons());
-}
-
-#[test]
-fn an_insisted_on_tracepoint_that_is_missing_is_named() {
     let mut facts = everything();
-    let events = facts.events.as_mut().unwrap();
-    events.remove("nvme/nvme_complete_rq");
+    facts.events.as_mut().unwrap().remove("nvme/nvme_complete_rq");
     let error = planned(StageSet::Total, &facts, &only(Method::Tracepoint)).unwrap_err();
     assert_eq!(error.point, Point::Complete);
     assert!(error.reasons().contains("nvme_complete_rq"), "{error:?}");
+    // without CAP_SYS_ADMIN, no trampolines in modules
+    let mut facts = everything();
+    facts.may_use_module_btf = false;
+    let plan = auto(StageSet::Basic, &facts);
+    let methods = [Point::SetupOut, Point::Start, Point::Doorbell].map(|p| plan.method_of(p));
+    assert_eq!(methods, [Method::RawTp, Method::Fentry, Method::Kprobe].map(Some));
+    // before 6.1 programs nest
+    facts = everything();
+    assert!(!auto(StageSet::Basic, &facts).needs_atomics());
+    facts.release = "5.15.0-105-generic".into();
+    let old = auto(StageSet::Basic, &facts);
+    assert!(old.nests && old.needs_atomics());
 }
 
 #[test]
@@ -264,44 +211,10 @@ fn lockdown_leaves_what_reads_without_a_helper() {
     assert!(planned(StageSet::Total, &facts, &Policy::default()).is_ok());
 }
 
-#[test]
-fn without_cap_sys_admin_raw_tracepoints_take_the_place_of_trampolines_in_modules() {
-    let mut facts = everything();
-    facts.may_use_module_btf = false;
-    let plan = auto(StageSet::Basic, &facts);
-    assert_eq!(plan.method_of(Point::SetupOut), Some(Method::RawTp));
-    assert_eq!(plan.method_of(Point::Start), Some(Method::Fentry));
-    assert_eq!(plan.method_of(Point::Doorbell), Some(Method::Kprobe));
-}
-
-#[test]
-fn clones_and_notrace_functions_have_different_reasons() {
-    let mut facts = everything();
-    facts.functions.remove("nvme_irq");
-    facts.symbols = Some(["nvme_irq.part.0".to_owned(), "nvme_queue_rq".to_owned()].into());
-    let plan = auto(StageSet::Fine, &facts);
-    let irq = plan.point(Point::Irq).unwrap();
-    assert!(irq.rejected[0].why.to_string().contains("only nvme_irq.part.0"), "{irq:?}");
-    let mut facts = everything();
-    facts.traceable = Some(["nvme_queue_rq".to_owned()].into());
-    let plan = auto(StageSet::Fine, &facts);
-    let irq = plan.point(Point::Irq).unwrap();
-    assert!(irq.rejected[0].why.to_string().contains("notrace"), "{irq:?}");
-}
-
 fn seconds(plan: &AttachPlan) -> Vec<&'static str> {
     let hooks = plan.hooks();
     let seconds = hooks.iter().filter(|&&h| CATALOG[h].is_second());
     seconds.map(|&h| CATALOG[h].program).collect()
-}
-
-#[test]
-fn before_6_1_additions_are_atomic() {
-    let mut facts = everything();
-    assert!(!auto(StageSet::Basic, &facts).needs_atomics());
-    facts.release = "5.15.0-105-generic".into();
-    let plan = auto(StageSet::Basic, &facts);
-    assert!(plan.nests && plan.needs_atomics());
 }
 
 #[test]

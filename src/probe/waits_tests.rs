@@ -62,7 +62,7 @@ fn a_wait_that_nothing_can_cause_is_in_one_part_with_a_later_one_that_is_not_obs
 }
 
 #[test]
-fn the_points_before_the_request_are_those_that_can_be_told_apart() {
+fn points_before_the_request_can_be_told_apart() {
     let plan = auto(StageSet::Full, &everything());
     assert_eq!(before(&plan), BEFORE);
     assert_eq!(plan.span(), (Point::Submit, Point::End));
@@ -129,7 +129,7 @@ fn the_points_before_the_request_are_those_that_can_be_told_apart() {
 }
 
 #[test]
-fn without_bios_the_start_is_that_of_the_fine_stages() {
+fn without_bios_the_start_is_as_in_the_fine_stages() {
     let mut facts = everything();
     facts.tracepoints.remove("block_io_start");
     facts.tracepoints.remove("block_bio_complete");

@@ -12,23 +12,19 @@ use crate::model::event::Event;
 use crate::model::ledger::Ledger;
 use crate::recording::{Item as Recorded, Reader as RecordingReader};
 use crate::settings::OriginDetail;
-use clap::Parser;
 use tempfile::TempDir;
 
 use super::*;
-use crate::cli::{Args, Command};
+use crate::cli::Command;
+use crate::cli::tests::parsed;
 use crate::run::args::common::SessionOptions;
 use crate::run::fixture::{LiveEvents, read_ring};
 use crate::testing::ring::{read_record, ring_of};
 use crate::testing::valgrind;
 
 fn options(words: &str, file: &Path) -> RecordOptions {
-    let words = ["nvme-deep", "record", "--force"].into_iter().chain(words.split_whitespace());
-    let file = format!("--output={}", file.display());
-    let words = words.chain([file.as_str()]);
-    let Command::Record(args) = Args::try_parse_from(words).unwrap().command else {
-        panic!("not record");
-    };
+    let words = format!("record --force --output={} {words}", file.display());
+    let Command::Record(args) = parsed(&words).unwrap() else { panic!() };
     args.checked().unwrap()
 }
 

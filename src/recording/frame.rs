@@ -323,6 +323,7 @@ pub fn unpack<const N: usize>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::collection::vec;
     use proptest::prelude::*;
 
     fn head() -> Head {
@@ -334,11 +335,6 @@ mod tests {
             raw_bytes: 2000,
             payload_crc: 0xdead_beef,
         }
-    }
-
-    #[test]
-    fn a_head_comes_back() {
-        assert_eq!(Head::from_bytes(&head().to_bytes()), Ok(head()));
     }
 
     proptest! {
@@ -355,39 +351,7 @@ mod tests {
             bytes[bit / 8] ^= 1 << (bit % 8);
             prop_assert!(check_header(&bytes).is_err());
         }
-    }
 
-    #[test]
-    fn lengths_beyond_the_limit_are_refused() {
-        let most = MAX_PAYLOAD as u32;
-        for (payload_bytes, raw_bytes) in [(most + 1, 0), (0, most + 1)] {
-            let long = Head { payload_bytes, raw_bytes, ..head() };
-            assert_eq!(Head::from_bytes(&long.to_bytes()), Err(Damage::Length));
-        }
-    }
-
-    #[test]
-    fn another_version_and_another_file_are_told_apart() {
-        check_header(&header()).unwrap();
-        for version in [1, VERSION + 1] {
-            let mut other = header();
-            other[8] = version as u8;
-            let crc = crc32fast::hash(&other[..12]);
-            other[12..].copy_from_slice(&crc.to_le_bytes());
-            assert!(matches!(check_header(&other), Err(Error::Version(found)) if found == version));
-        }
-        let gzip = *b"\x1f\x8b\x08\0\0\0\0\0\0\x03abcdef";
-        assert!(matches!(check_header(&gzip), Err(Error::Foreign)));
-    }
-}
-
-#[cfg(test)]
-mod planes_tests {
-    use super::*;
-    use proptest::collection::vec;
-    use proptest::prelude::*;
-
-    proptest! {
         #[test]
         fn records_come_back(records in vec(any::<[u64; 4]>(), 0..50), few in vec(0_u64..3, 4)) {
             for records in [records.clone(), records.iter().map(|r| [r[0], r[1], few[2], r[3] & 0xff00]).collect()] {
@@ -410,5 +374,29 @@ mod planes_tests {
         let records: Vec<[u64; 4]> = (0..100).map(|n| [7, 1000 + n, 990 + n, n << 8]).collect();
         // the time of the first, a record, a mask for each word; the distances of times; the byte that varies
         assert_eq!(pack(&records, &[2]).len(), 8 + 32 + 4 + 100 + 100);
+    }
+
+    #[test]
+    fn lengths_beyond_the_limit_are_refused() {
+        assert_eq!(Head::from_bytes(&head().to_bytes()), Ok(head()));
+        let most = MAX_PAYLOAD as u32;
+        for (payload_bytes, raw_bytes) in [(most + 1, 0), (0, most + 1)] {
+            let long = Head { payload_bytes, raw_bytes, ..head() };
+            assert_eq!(Head::from_bytes(&long.to_bytes()), Err(Damage::Length));
+        }
+    }
+
+    #[test]
+    fn another_version_and_another_file_are_told_apart() {
+        check_header(&header()).unwrap();
+        for version in [1, VERSION + 1] {
+            let mut other = header();
+            other[8] = version as u8;
+            let crc = crc32fast::hash(&other[..12]);
+            other[12..].copy_from_slice(&crc.to_le_bytes());
+            assert!(matches!(check_header(&other), Err(Error::Version(found)) if found == version));
+        }
+        let gzip = *b"\x1f\x8b\x08\0\0\0\0\0\0\x03abcdef";
+        assert!(matches!(check_header(&gzip), Err(Error::Foreign)));
     }
 }

@@ -36,14 +36,9 @@ fn any_event() -> impl Strategy<Value = HostEvent> {
 }
 
 fn info() -> RunInfo {
-    RunInfo {
-        target: Some(TargetInfo {
-            kind: TargetKind::Qemu,
-            by: "uprobes".into(),
-            ..TargetInfo::default()
-        }),
-        ..RunInfo::default()
-    }
+    let target =
+        TargetInfo { kind: TargetKind::Qemu, by: "uprobes".into(), ..TargetInfo::default() };
+    RunInfo { target: Some(target), ..RunInfo::default() }
 }
 
 /// The bytes of a recording.

@@ -173,25 +173,15 @@ mod tests {
 
     use super::*;
 
-    /// SHA-256 in base64, by the tool of the system.
+    /// SHA-256 in base64, by the tools of the system.
     fn hash(text: &str) -> String {
-        let mut tool =
-            Command::new("sha256sum").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        tool.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
-        let digits = String::from_utf8(tool.wait_with_output().unwrap().stdout).unwrap();
-        let bytes: Vec<u8> =
-            (0..32).map(|n| u8::from_str_radix(&digits[2 * n..2 * n + 2], 16).unwrap()).collect();
-        let letters = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-        let mut out = String::new();
-        for three in bytes.chunks(3) {
-            let all = three.iter().fold(0_u32, |all, byte| all << 8 | u32::from(*byte));
-            let all = all << (8 * (3 - three.len()));
-            for n in 0..4 {
-                let letter = letters[(all >> (18 - 6 * n) & 63) as usize];
-                out.push(if n > three.len() { '=' } else { letter.into() });
-            }
-        }
-        out
+        let script = "sha256sum | cut -c1-64 | tr a-f A-F | basenc -d --base16 | base64";
+        let mut tools = Command::new("sh");
+        tools.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut tools = tools.spawn().unwrap();
+        tools.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+        let out = tools.wait_with_output().unwrap().stdout;
+        String::from_utf8(out).unwrap().trim_end().to_owned()
     }
 
     #[test]

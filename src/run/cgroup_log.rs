@@ -79,6 +79,7 @@ impl CgroupLog {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::origin::Origin;
     use crate::testing::EventBuilder;
 
     #[test]
@@ -90,10 +91,8 @@ mod tests {
         else {
             return;
         };
-        let mut event = EventBuilder::read().command();
-        if let Some(submission) = event.what.submission_mut() {
-            submission.origin.io_cgroup = id;
-        }
+        let origin = Origin { io_cgroup: id, ..Origin::default() };
+        let event = EventBuilder::read().origin(origin).command();
         let mut log = CgroupLog::new(&system, false);
         let all = log.all();
         assert!(all.contains(&CgroupInfo { id, path }));

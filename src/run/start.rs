@@ -246,48 +246,31 @@ impl LiveStacks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::{Args, Command};
+    use crate::cli::Command;
+    use crate::cli::tests::parsed;
     use crate::error::kind_of;
     use crate::model::machine::DiskInfo;
-    use clap::Parser;
 
-    fn check(words: &str) -> Result<()> {
-        let words = ["nvme-deep", "latency"].into_iter().chain(words.split_whitespace());
-        let Command::Latency(args) = Args::try_parse_from(words)?.command else {
-            panic!("not latency");
-        };
-        let machine = [ControllerInfo {
-            instance: 1,
-            model: "m".into(),
-            transport: "pcie".into(),
-            cntlid: None,
-            nqn: None,
-            queues: Some(3),
-            depth: Some(1024),
-            disks: vec![DiskInfo { name: "nvme1n1".into(), nsid: 1, lba_bytes: 512, csi: 0 }],
-        }];
-        check_devices(&args.session.filter.filter(false)?, &machine)
+    fn check(words: &str, machine: &[ControllerInfo]) -> Result<()> {
+        let Command::Latency(args) = parsed(&format!("latency {words}"))? else { panic!() };
+        check_devices(&args.session.filter.filter(false)?, machine)
     }
 
     #[test]
     fn what_is_there_passes_and_what_is_not_says_what_there_is() {
-        assert!(check("--ctrl nvme1 --nsid 1").is_ok());
-        assert!(check("--nsid 0,4294967295").is_ok());
-        let error = check("--ctrl nvme0").unwrap_err();
-        assert_eq!(kind_of(&error), Kind::NoDevice);
-        assert!(error.to_string().contains("nvme1"), "{error}");
-        let error = check("--nsid 2").unwrap_err();
-        assert!(error.to_string().contains("1 (nvme1n1)"), "{error}");
-    }
-
-    #[test]
-    fn no_nvme_at_all_is_an_error_of_its_own_kind() {
-        let args = Args::try_parse_from(["nvme-deep", "latency"]).unwrap();
-        let Command::Latency(args) = args.command else {
-            panic!("not latency");
-        };
-        let filter = args.session.filter.filter(false).unwrap();
-        let error = check_devices(&filter, &[]).unwrap_err();
-        assert_eq!(kind_of(&error), Kind::NoDevice);
+        let disk = DiskInfo { name: "nvme1n1".into(), nsid: 1, ..DiskInfo::default() };
+        let machine =
+            [ControllerInfo { instance: 1, disks: vec![disk], ..ControllerInfo::default() }];
+        assert!(check("--ctrl nvme1 --nsid 1", &machine).is_ok());
+        assert!(check("--nsid 0,4294967295", &machine).is_ok());
+        for (words, machine, says) in [
+            ("--ctrl nvme0", &machine[..], "nvme1"),
+            ("--nsid 2", &machine, "1 (nvme1n1)"),
+            ("", &[], ""),
+        ] {
+            let error = check(words, machine).unwrap_err();
+            assert_eq!(kind_of(&error), Kind::NoDevice);
+            assert!(error.to_string().contains(says), "{error}");
+        }
     }
 }

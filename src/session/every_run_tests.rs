@@ -88,13 +88,8 @@ const CHANGES: [fn(&mut KernelFacts); 24] = [
     |f| f.preemption = Preemption::Voluntary,
     |f| f.preemption = Preemption::Full,
     |f| f.preemption = Preemption::RealTime,
-    |f| {
-        (f.vmlinux_btf, f.functions, f.tracepoints, f.structs) = <_>::default();
-    },
-    |f| {
-        f.vmlinux_btf = false;
-        f.nvme_core_types = TypeSource::File("x".into());
-    },
+    |f| (f.vmlinux_btf, f.functions, f.tracepoints, f.structs) = <_>::default(),
+    |f| (f.vmlinux_btf, f.nvme_core_types) = (false, TypeSource::File("x".into())),
     |f| (f.events, f.symbols, f.traceable) = (None, None, None),
     |f| f.may_use_module_btf ^= true,
     |f| f.no_kprobes = Some("off".into()),
@@ -167,15 +162,8 @@ fn modes() -> Vec<Mode> {
 /// The settings of a run.
 fn runs() -> impl Strategy<Value = Settings> {
     let sets = vec![StageSet::Total, StageSet::Basic, StageSet::Fine, StageSet::Full];
-    let only = vec![
-        None,
-        None,
-        None,
-        Some(Method::Fentry),
-        Some(Method::RawTp),
-        Some(Method::Kprobe),
-        Some(Method::Tracepoint),
-    ];
+    let methods = [Method::Fentry, Method::RawTp, Method::Kprobe, Method::Tracepoint];
+    let only = [None; 3].into_iter().chain(methods.map(Some)).collect::<Vec<_>>();
     let filters = vec![
         Filter::default(),
         Filter { no_admin: true, ..Filter::default() },
@@ -224,11 +212,8 @@ fn is_explained(plan: &AttachPlan, wanted: &[Role]) -> Result<(), TestCaseError>
 /// What a run on this kernel would load: the build and its programs. `None`: it ends before, with an error that
 /// says why.
 fn loaded(facts: &KernelFacts, settings: &Settings) -> Result<Option<&'static str>, TestCaseError> {
-    let policy = Policy {
-        only: settings.attaching.only,
-        stacks: settings.stack().is_some(),
-        ..Policy::default()
-    };
+    let stacks = settings.stack().is_some();
+    let policy = Policy { only: settings.attaching.only, stacks, ..Policy::default() };
     let events = events(settings);
     let plan = match plan_with(settings.stage_set, &events, facts, &policy) {
         Ok(plan) => plan,
@@ -238,13 +223,8 @@ fn loaded(facts: &KernelFacts, settings: &Settings) -> Result<Option<&'static st
         }
     };
     is_explained(&plan, &events)?;
-    let config = Config {
-        settings,
-        system: &System::at("/nonexistent"),
-        irq_entry: None,
-        facts,
-        custom_btf: None,
-    };
+    let system = &System::at("/nonexistent");
+    let config = Config { settings, system, irq_entry: None, facts, custom_btf: None };
     let memory = MapMemory::of(1 << 32, None);
     let cpus = Capacity { possible: 4, online: 4, present: (0..4).collect(), memory };
     let layout = Layout::new(settings, &cpus, &[]);
@@ -272,26 +252,15 @@ fn loaded(facts: &KernelFacts, settings: &Settings) -> Result<Option<&'static st
 
 #[test]
 fn every_run_has_its_programs_or_an_error_on_any_kernel() {
-    let mut runner = TestRunner::new(ProptestConfig {
-        cases: 4000,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    });
+    let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(4000) };
+    let mut runner = TestRunner::new(config);
     let used = RefCell::new(BTreeSet::new());
     let result = runner.run(&(kernels(), runs()), |(facts, settings)| {
         used.borrow_mut().extend(loaded(&facts, &settings)?);
         Ok(())
     });
     result.unwrap();
-    // it did not miss a kind of run: these differ in what a kernel and a run need
-    let wanted = [
-        "tracepoint",
-        "nvme_deep",
-        "nvme_deep_plain",
-        "nvme_deep_total",
-        "nvme_deep_basic",
-        "nvme_deep_usual",
-    ];
-    let missed: Vec<_> = wanted.iter().filter(|name| !used.borrow().contains(*name)).collect();
+    // it did not miss a kind of run: the builds differ in what a kernel and a run need
+    let missed: Vec<_> = PROGRAMS.keys().filter(|name| !used.borrow().contains(*name)).collect();
     assert!(missed.is_empty(), "{missed:?}");
 }

@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests of the sizes of the maps.
 
-use std::fs;
-use std::path::Path;
-
-use tempfile::TempDir;
-
 use super::*;
-use crate::machine::System;
+use crate::machine::tests::TestMachine;
 use crate::model::group::By;
 use crate::model::machine::DiskInfo;
 use crate::model::stack::StackAt;
@@ -22,20 +17,11 @@ fn capacity(cpus: u32, gib: u64) -> Capacity {
 
 /// As many controllers with one namespace each.
 fn controllers(count: u32, queues: u32, depth: u32) -> Vec<ControllerInfo> {
-    let one = |instance| ControllerInfo {
-        instance,
-        model: "".into(),
-        transport: "pcie".into(),
-        cntlid: None,
-        nqn: None,
-        queues: Some(queues),
-        depth: Some(depth),
-        disks: vec![DiskInfo {
-            name: format!("nvme{instance}n1").into(),
-            nsid: 1,
-            lba_bytes: 512,
-            csi: 0,
-        }],
+    let one = |instance| {
+        let disk = DiskInfo { name: format!("nvme{instance}n1").into(), nsid: 1, ..<_>::default() };
+        let (queues, depth, disks) = (Some(queues), Some(depth), vec![disk]);
+        let transport = "pcie".into();
+        ControllerInfo { instance, transport, queues, depth, disks, ..ControllerInfo::default() }
     };
     (0..count).map(one).collect()
 }
@@ -94,13 +80,6 @@ fn every_tag_has_a_slot_and_one_more_controller_may_come() {
 }
 
 #[test]
-fn the_stride_is_a_power_of_two_and_holds_the_admin_queue() {
-    let layout = Layout::new(&Settings::of(StageSet::Basic), &capacity(4, 4), &[]);
-    let stride = |depth| layout.size_of(&controllers(1, 3, depth)[0]).stride;
-    assert_eq!([8, 1000].map(stride), [64, 1024]);
-}
-
-#[test]
 fn only_selected_controllers_have_slots() {
     let all = controllers(8, 129, 1024);
     let mut settings = Settings::of(StageSet::Basic);
@@ -109,6 +88,9 @@ fn only_selected_controllers_have_slots() {
     let one = Layout::new(&settings, &capacity(128, 64), &all);
     assert_eq!((whole.slots, one.slots), (9 * 129 * 1024, 2 * 129 * 1024));
     assert!(one.leaves_out(2) && !one.leaves_out(3) && !whole.leaves_out(2));
+    // the stride is a power of two, and holds the admin queue
+    let stride = |depth| whole.size_of(&controllers(1, 3, depth)[0]).stride;
+    assert_eq!([8, 1000].map(stride), [64, 1024]);
 }
 
 /// Machines: CPUs, memory in GiB, controllers, queues of each.
@@ -146,21 +128,17 @@ fn maps_stay_within_the_memory_or_have_their_least_size() {
 }
 
 #[test]
-fn groups_of_16_cpus_with_16_gib_have_their_own_cells() {
-    let all = controllers(2, 17, 1024);
-    let layout = Layout::new(&by(&[By::Process], StageSet::Basic), &capacity(16, 16), &all);
-    let Cells { rows, groups, .. } = layout.cells;
-    assert!(groups == 17 && rows >= 256, "{groups} x {rows}");
-    assert_eq!(layout.remark().unwrap(), None);
-}
-
-#[test]
-fn full_stages_of_128_cpus_with_256_gib_have_their_own_cells() {
-    let all = controllers(8, 129, 1024);
-    let layout = Layout::new(&Settings::of(StageSet::Full), &capacity(128, 256), &all);
-    let Cells { rows, groups, .. } = layout.cells;
-    assert!(groups == 129 && rows >= 64, "{groups} x {rows}: {}", layout.of_slots);
-    assert_eq!(layout.remark().unwrap(), None);
+fn groups_of_16_cpus_and_full_stages_of_128_have_their_own_cells() {
+    let by_process = by(&[By::Process], StageSet::Basic);
+    for (settings, cpus, gib, count, least_rows) in
+        [(by_process, 16, 16, 2, 256), (Settings::of(StageSet::Full), 128, 256, 8, 64)]
+    {
+        let all = controllers(count, cpus + 1, 1024);
+        let layout = Layout::new(&settings, &capacity(cpus, gib), &all);
+        let Cells { rows, groups, .. } = layout.cells;
+        assert!(groups == cpus + 1 && rows >= least_rows, "{groups} x {rows}");
+        assert_eq!(layout.remark().unwrap(), None);
+    }
 }
 
 /// Virtual machines report many CPUs, and have few of them.
@@ -199,12 +177,10 @@ fn slots_that_need_much_memory_are_said_and_too_many_are_refused() {
 
 /// A limit of memory in a file of contrib: `MemoryMax=256M`, `memory: 256Mi`.
 fn limit_in(file: &str, before: &str) -> u64 {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("contrib").join(file);
-    let text = fs::read_to_string(path).unwrap();
+    let text = std::fs::read_to_string(format!("contrib/{file}")).unwrap();
     let (_, rest) = text.split_once(before).unwrap();
-    let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap();
-    assert!(rest[digits..].starts_with('M'));
-    rest[..digits].parse::<u64>().unwrap() << 20
+    let (digits, _) = rest.split_once('M').unwrap();
+    digits.parse::<u64>().unwrap() << 20
 }
 
 /// `serve` on a server with 24 drives.
@@ -229,45 +205,46 @@ fn the_unit_and_the_daemonset_have_room_for_a_server() {
 
 #[test]
 fn rings_give_way_to_many_tags_but_not_if_their_size_was_asked_for() {
-    let rings = |queues, asked| {
+    for (queues, asked, bytes) in [
+        (3, None, 16 << 20),
+        (1025, None, 4 << 20),
+        (1025, Some(1 << 20), 1 << 20),
+        (1025, Some(1 << 30), 1 << 30),
+    ] {
         let all = controllers(1, queues, 1024);
-        Layout::new(&with_rings(asked), &capacity(64, 16), &all).rings.total()
-    };
-    assert_eq!(rings(3, None), 16 << 20);
-    assert_eq!(rings(1025, None), 4 << 20);
-    assert_eq!(rings(1025, Some(1 << 20)), 1 << 20);
-    assert_eq!(rings(1025, Some(1 << 30)), 1 << 30);
+        let layout = Layout::new(&with_rings(asked), &capacity(64, 16), &all);
+        assert_eq!(layout.rings.total(), bytes, "{queues} {asked:?}");
+    }
     let stacks = Mode::Stacks(AT_SUBMIT, Outcome::default()).with(StageSet::Fine);
     assert_eq!(Layout::new(&stacks, &capacity(256, 16), &[]).rings, Rings::NONE);
 }
 
 #[test]
 fn each_group_of_online_cpus_has_a_ring() {
-    let rings = |online, asked| {
+    for (online, asked, count, bytes) in [
+        (1, None, 1, 16 << 20),
+        (8, None, 1, 16 << 20),
+        (9, None, 2, 8 << 20),
+        (20, None, 3, 4 << 20),
+        (128, None, 16, 2 << 20),
+        (256, None, 32, 2 << 20),
+        (256, Some(1 << 20), 16, 64 << 10),
+        (256, Some(64 << 10), 1, 64 << 10),
+    ] {
         let capacity = Capacity { online, ..capacity(256, 64) };
         let rings = Layout::new(&with_rings(asked), &capacity, &controllers(1, 9, 256)).rings;
-        (rings.count, rings.bytes)
-    };
-    assert_eq!(rings(1, None), (1, 16 << 20));
-    assert_eq!(rings(8, None), (1, 16 << 20));
-    assert_eq!(rings(9, None), (2, 8 << 20));
-    assert_eq!(rings(20, None), (3, 4 << 20));
-    assert_eq!(rings(128, None), (16, 2 << 20));
-    assert_eq!(rings(256, None), (32, 2 << 20));
-    assert_eq!(rings(256, Some(1 << 20)), (16, 64 << 10));
-    assert_eq!(rings(256, Some(64 << 10)), (1, 64 << 10));
+        assert_eq!((rings.count, rings.bytes), (count, bytes), "{online} {asked:?}");
+    }
 }
 
-/// The numbers of CPUs may have holes: tables have an entry up to the highest.
 #[test]
 fn tables_have_an_entry_for_each_number_of_a_cpu() {
-    let root = TempDir::new().unwrap();
-    let dir = root.path().join("sys/devices/system/cpu");
-    fs::create_dir_all(&dir).unwrap();
-    for (name, list) in [("possible", "0-3,8-11\n"), ("present", "0-3,8\n"), ("online", "0-2\n")] {
-        fs::write(dir.join(name), list).unwrap();
-    }
-    let found = Capacity::of(&System::at(root.path())).unwrap();
+    let machine = TestMachine::new(&[
+        ("sys/devices/system/cpu/possible", "0-3,8-11\n"),
+        ("sys/devices/system/cpu/present", "0-3,8\n"),
+        ("sys/devices/system/cpu/online", "0-2\n"),
+    ]);
+    let found = Capacity::of(&machine).unwrap();
     assert_eq!((found.possible, found.online), (12, 3));
     assert_eq!(found.present, [0, 1, 2, 3, 8]);
 }

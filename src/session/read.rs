@@ -408,19 +408,6 @@ pub struct LiveEvents {
     pub(crate) before: Pattern,
 }
 
-#[cfg(test)]
-impl LiveEvents {
-    /// Without rings: records come by [`LiveEvents::push`].
-    pub fn of_none() -> Self {
-        Self { rings: SortedRings::of_none(), before: 0 }
-    }
-
-    /// Adds a record.
-    pub fn push(&mut self, record: &[u8]) {
-        self.rings.push(crate::abi::event_time(record).unwrap_or(0), record);
-    }
-}
-
 impl LiveEvents {
     /// Reads what has come. [`LiveEvents::next_event`] then returns the events before which none can come any
     /// more. With `all`, every one that is left, after the end of a run. Returns true if there may be
@@ -447,5 +434,18 @@ impl LiveEvents {
     /// Number of events that were passed on after a later one.
     pub fn late(&self) -> u64 {
         self.rings.late()
+    }
+}
+
+#[cfg(test)]
+impl LiveEvents {
+    /// Without rings: records come by [`LiveEvents::push`].
+    pub fn of_none() -> Self {
+        Self { rings: SortedRings::of_none(), before: 0 }
+    }
+
+    /// Adds a record.
+    pub fn push(&mut self, record: &[u8]) {
+        self.rings.push(crate::abi::event_time(record).unwrap_or(0), record);
     }
 }

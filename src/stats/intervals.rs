@@ -181,14 +181,9 @@ mod tests {
         let found = Ratio::new(5.0, 5.0, [none, none]);
         assert_eq!((found.ratio, found.p), (1.0, 1.0));
     }
-}
-
-#[cfg(test)]
-mod student_tests {
-    use super::*;
 
     #[test]
-    fn critical_values_are_those_of_the_tables() {
+    fn critical_values_match_the_tables() {
         for (degrees, probability, want) in [
             (1.0, 0.05, 12.706),
             (2.0, 0.05, 4.303),
@@ -202,33 +197,17 @@ mod student_tests {
             let got = critical(probability, degrees);
             assert!((got - want).abs() < 1e-3, "{degrees} {probability}: {got}");
         }
+        assert_eq!((two_sided(0.0, 7.0), two_sided(f64::INFINITY, 8.0)), (1.0, 0.0));
     }
-
-    #[test]
-    fn zero_is_certain_and_infinity_impossible() {
-        assert_eq!(two_sided(0.0, 7.0), 1.0);
-        assert_eq!(two_sided(f64::INFINITY, 8.0), 0.0);
-    }
-}
-
-#[cfg(test)]
-mod holm_tests {
-    use super::*;
 
     #[test]
     fn the_smallest_is_multiplied_by_all_and_the_order_stays() {
         let adjusted = adjust(&[0.04, 0.001, 0.03, 0.9]);
-        let want = [0.09, 0.004, 0.09, 0.9];
-        for (got, want) in adjusted.iter().zip(want) {
+        for (got, want) in adjusted.iter().zip([0.09, 0.004, 0.09, 0.9]) {
             assert!((got - want).abs() < 1e-12, "{adjusted:?}");
         }
         assert!(adjust(&[]).is_empty());
     }
-}
-
-#[cfg(test)]
-mod bootstrap_tests {
-    use super::*;
 
     #[test]
     fn each_recording_keeps_its_number_of_slices_and_the_seed_decides() {
@@ -241,16 +220,9 @@ mod bootstrap_tests {
             assert_eq!(weights[0] + weights[46], 2);
             assert!(weights[..40].iter().all(|w| *w == weights[0]));
         }
-        let again = Resamples::new(&[40, 7], 1);
-        assert_eq!(resamples.within, again.within);
-        let other = Resamples::new(&[40, 7], 2);
-        assert_ne!(resamples.within, other.within);
+        let [again, other] = [1, 2].map(|seed| Resamples::new(&[40, 7], seed).within);
+        assert!(resamples.within == again && resamples.within != other);
     }
-}
-
-#[cfg(test)]
-mod dependence_tests {
-    use super::*;
 
     #[test]
     fn values_that_resemble_their_neighbours_count_for_less() {
@@ -259,16 +231,11 @@ mod dependence_tests {
         // a slow swing: three waves of 20
         let swing: Vec<f64> = (0..60).map(|n| (f64::from(n) * 0.314).sin()).collect();
         assert!(variance_factor(&swing) > 10.0);
-        assert_eq!(variance_factor(&[0.0; 9]), 1.0);
-        assert_eq!(variance_factor(&[]), 1.0);
-    }
-
-    #[test]
-    fn a_few_large_values_are_few_values() {
+        assert_eq!((variance_factor(&[0.0; 9]), variance_factor(&[])), (1.0, 1.0));
+        // a few large values are few values
         let mut values = vec![0.1; 60];
         assert!((effective_number(&values) - 60.0).abs() < 1e-9);
-        values[3] = 50.0;
-        values[40] = -50.0;
+        (values[3], values[40]) = (50.0, -50.0);
         assert!(effective_number(&values) < 2.1);
         assert_eq!(effective_number(&[0.0; 5]), 5.0);
     }

@@ -407,7 +407,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn quantiles_are_those_of_the_values(
+        fn quantiles_match_the_values(
             mut values in vec(1_u64..1 << 36, 1..400),
             near in 0_usize..400,
         ) {
@@ -454,11 +454,6 @@ mod tests {
         assert_eq!((sample.count(), sample.slices()), (0, 0));
         assert_eq!(sample.values(), [0.0; 4]);
     }
-}
-
-#[cfg(test)]
-mod slices_tests {
-    use super::*;
 
     #[test]
     fn slices_grow_with_the_recording_and_keep_every_value() {
@@ -468,48 +463,36 @@ mod slices_tests {
             slices.record(n % 3, 5_000 + n * step, n);
         }
         // 1000 s
-        assert_eq!(slices.width_ns, 16_000_000_000);
-        assert_eq!(slices.count(), 63);
+        assert_eq!((slices.width_ns, slices.count()), (16_000_000_000, 63));
         for row in 0..3 {
             let sum: u128 = slices.of(&row).iter().map(Histogram::sum).sum();
             let want: u64 = (0..10_000).filter(|n| n % 3 == row).sum();
             assert_eq!(sum, u128::from(want));
         }
         assert_eq!(slices.of(&0)[1].count() + slices.of(&1)[1].count(), 107);
-    }
-
-    #[test]
-    fn one_event_at_a_very_late_time_ends_the_loop() {
+        // one event at a very late time ends the loop
         let mut slices = Slices::new();
         slices.record((), 0, 1);
         slices.record((), u64::MAX, 2);
         assert!(slices.count() <= MAX_SLICES);
         assert_eq!(slices.of(&())[0].count(), 1);
     }
-}
-
-#[cfg(test)]
-mod spread_tests {
-    use super::*;
-
-    /// A sample whose logarithms move with these deviations.
-    fn spread(deviations: &[f64]) -> Spread {
-        let all: Vec<Values> = deviations.iter().map(|d| [*d; 4]).collect();
-        let spread = Spread {
-            within: all,
-            between: vec![],
-            influence: [0; 4].map(|_| deviations.to_vec()),
-            slices: deviations.len(),
-            recordings: 1,
-        };
-        spread.scaled()
-    }
 
     #[test]
     fn what_two_samples_have_in_common_cancels_out() {
+        // a sample whose logarithms move with these deviations
+        let spread = |deviations: &[f64]| {
+            let spread = Spread {
+                within: deviations.iter().map(|d| [*d; 4]).collect(),
+                between: vec![],
+                influence: [0; 4].map(|_| deviations.to_vec()),
+                slices: deviations.len(),
+                recordings: 1,
+            };
+            spread.scaled()
+        };
         let a = spread(&[0.3, -0.2, 0.1, -0.4, 0.2, 0.0]);
-        let none = a.minus(&a).variances(0);
-        assert_eq!(none[0].value, 0.0);
+        assert_eq!(a.minus(&a).variances(0)[0].value, 0.0);
         assert!(a.variances(0)[0].value > 0.05);
         let against = spread(&[-0.3, 0.2, -0.1, 0.4, -0.2, 0.0]);
         let sum = a.minus(&against).variances(0)[0].value;

@@ -233,39 +233,28 @@ impl Symbolizer {
 mod tests {
     use super::super::regions::tests::KALLSYMS;
     use super::*;
-    use tempfile::TempDir;
+    use crate::machine::tests::TestMachine;
 
     const IMAGE: u64 = 0xffff_ffff_8100_0000;
     const NVME: u64 = 0xffff_ffff_c010_0000;
     const CORE: u64 = 0xffff_ffff_c020_0000;
 
-    fn machine(files: &[(&str, &str)]) -> TempDir {
-        let root = TempDir::new().unwrap();
-        for (path, text) in files {
-            let path = root.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-        root
-    }
-
     fn texts(frames: &[Frame]) -> Vec<String> {
         frames.iter().map(ToString::to_string).collect()
     }
 
+    fn machine() -> (TestMachine, Symbolizer) {
+        let machine = TestMachine::new(&[("proc/kallsyms", KALLSYMS)]);
+        let symbolizer = Symbolizer::at(machine.path(""));
+        (machine, symbolizer)
+    }
+
     #[test]
     fn a_stack_has_names_offsets_and_modules() {
-        let root = machine(&[("proc/kallsyms", KALLSYMS)]);
-        let mut symbolizer = Symbolizer::at(root.path());
+        let (_machine, mut symbolizer) = machine();
         assert!(symbolizer.hidden().is_none());
-        let raw = [
-            CORE + 0x10_0010, // a BPF program
-            CORE + 0x40,
-            NVME + 0xf10,
-            IMAGE + 0x410,
-            0,
-            IMAGE,
-        ];
+        // the first is a BPF program
+        let raw = [CORE + 0x10_0010, CORE + 0x40, NVME + 0xf10, IMAGE + 0x410, 0, IMAGE];
         let frames = symbolizer.stack(&raw, StackAt::Submit);
         let want = [
             "nvme_setup_cmd+0x30 [nvme_core]",
@@ -278,8 +267,7 @@ mod tests {
 
     #[test]
     fn an_address_outside_of_text_is_not_named_after_a_neighbour() {
-        let root = machine(&[("proc/kallsyms", KALLSYMS)]);
-        let symbolizer = Symbolizer::at(root.path());
+        let (_machine, symbolizer) = machine();
         let table = symbolizer.table.as_ref().unwrap();
         let places = [NVME + 0x1000, NVME + 0x3010, CORE, CORE + 0x2010, 8, u64::MAX];
         assert_eq!(table.symbols(&places), vec![None; places.len()]);
@@ -288,8 +276,7 @@ mod tests {
 
     #[test]
     fn a_call_that_never_returns_is_not_the_next_functions() {
-        let root = machine(&[("proc/kallsyms", KALLSYMS)]);
-        let symbolizer = Symbolizer::at(root.path());
+        let (_machine, symbolizer) = machine();
         let table = symbolizer.table.as_ref().unwrap();
         // a kprobe on the first byte, the call at the end of do_group_exit, and one more call
         let raw = [CORE + 0x10, IMAGE + 0x200, IMAGE + 0x300, IMAGE + 0x400];
@@ -311,9 +298,9 @@ mod tests {
     fn hidden_symbols_say_what_to_do() {
         let zeroes = "0000000000000000 T _stext\n";
         let hidden = |restrict: &str| {
-            let root =
-                machine(&[("proc/kallsyms", zeroes), ("proc/sys/kernel/kptr_restrict", restrict)]);
-            let mut symbolizer = Symbolizer::at(root.path());
+            let setting = ("proc/sys/kernel/kptr_restrict", restrict);
+            let machine = TestMachine::new(&[("proc/kallsyms", zeroes), setting]);
+            let mut symbolizer = Symbolizer::at(machine.path(""));
             let raw = symbolizer.stack(&[1, 2, 0], StackAt::Complete);
             assert_eq!(texts(&raw), ["0x0000000000000001", "0x0000000000000002"]);
             symbolizer.hidden().unwrap().to_string()
@@ -332,22 +319,21 @@ mod tests {
 
     #[test]
     fn a_module_that_came_later_gets_its_names() {
-        let root = machine(&[("proc/kallsyms", KALLSYMS)]);
-        let mut symbolizer = Symbolizer::at(root.path());
-        let raw = [CORE + 0x10, CORE + 0x40_0010];
-        let before = symbolizer.stack(&raw, StackAt::Submit);
-        assert_eq!(texts(&before), ["nvme_setup_cmd+0x0 [nvme_core]"]);
+        let (machine, mut symbolizer) = machine();
+        let mut stack = |raw: &[u64], forget: bool| {
+            if forget {
+                symbolizer.generated.clear();
+            }
+            texts(&symbolizer.stack(raw, StackAt::Submit))
+        };
+        let before = ["nvme_setup_cmd+0x0 [nvme_core]"];
+        assert_eq!(stack(&[CORE + 0x10, CORE + 0x40_0010], false), before);
         let more = format!("{KALLSYMS}ffffffffc0600000 t dm_submit_bio\t[dm_mod]\n");
-        fs::write(root.path().join("proc/kallsyms"), more).unwrap();
-        let modules = "dm_mod 4096 0 - Live 0xffffffffc0600000\n";
-        fs::write(root.path().join("proc/modules"), modules).unwrap();
+        machine.put("proc/kallsyms", &more);
+        machine.put("proc/modules", "dm_mod 4096 0 - Live 0xffffffffc0600000\n");
         // the page still counts as generated code, until another address causes a check
-        let raw = [CORE + 0x10, CORE + 0x40_0020];
-        let after = symbolizer.stack(&raw, StackAt::Submit);
-        assert_eq!(after, before);
-        let raw = [CORE + 0x10, CORE + 0x40_0020, CORE + 0x50_0000];
-        symbolizer.generated.clear();
-        let after = symbolizer.stack(&raw, StackAt::Submit);
-        assert_eq!(texts(&after)[1], "dm_submit_bio+0x20 [dm_mod]");
+        assert_eq!(stack(&[CORE + 0x10, CORE + 0x40_0020], false), before);
+        let after = stack(&[CORE + 0x10, CORE + 0x40_0020, CORE + 0x50_0000], true);
+        assert_eq!(after[1], "dm_submit_bio+0x20 [dm_mod]");
     }
 }

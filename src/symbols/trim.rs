@@ -179,62 +179,59 @@ mod tests {
     }
 
     #[test]
-    fn a_function_that_was_inlined_leaves_its_caller_on_top() {
-        let stack = "- bpf_trace_run2 nvme_prep_rq nvme_queue_rqs";
-        assert_eq!(trimmed(stack, StackAt::Submit), "nvme_prep_rq nvme_queue_rqs");
-        // functions of the other hook may be anywhere
-        assert_eq!(
-            trimmed("- nvme_irq nvme_setup_cmd", StackAt::Complete),
-            "nvme_irq nvme_setup_cmd"
-        );
-        let far = format!("x{} nvme_setup_cmd", " x".repeat(NEAR));
-        assert_eq!(trimmed(&far, StackAt::Submit), far);
-    }
-
-    #[test]
-    fn completions_begin_with_the_same_function_wherever_the_hook_is() {
-        for inner in ["", "__nvme_complete_rq.part.0 ", "- bpf_trace_run1 __nvme_complete_rq "] {
-            let text = format!("{inner}nvme_complete_rq nvme_pci_complete_rq nvme_irq");
-            let want = "nvme_complete_rq nvme_pci_complete_rq nvme_irq";
-            assert_eq!(trimmed(&text, StackAt::Complete), want);
-        }
-        // deeper ones remain: a completion that completes another command
-        let nested = "nvme_complete_rq blk_mq_end_request nvme_complete_rq nvme_irq";
-        assert_eq!(trimmed(nested, StackAt::Complete), nested);
-    }
-
-    #[test]
-    fn tracing_deeper_in_the_stack_goes_and_recursion_stays() {
-        // body, trampoline, the call of the trampoline
-        let fexit = "nvme_setup_cmd nvme_queue_rq - nvme_queue_rq+0x9 blk_mq_dispatch_rq_list";
-        let want = "nvme_setup_cmd nvme_queue_rq blk_mq_dispatch_rq_list";
-        assert_eq!(trimmed(fexit, StackAt::Submit), want);
-        // newer kernels do not show the call
-        let fexit = "nvme_setup_cmd nvme_queue_rq bpf_trampoline_1 blk_mq_dispatch_rq_list";
-        assert_eq!(trimmed(fexit, StackAt::Submit), want);
-        // the hooked function itself
-        let own = "- bpf_trace_run2 nvme_setup_cmd - nvme_setup_cmd+0x5 nvme_queue_rq";
-        assert_eq!(trimmed(own, StackAt::Submit), "nvme_setup_cmd nvme_queue_rq");
-        let recursion = "nvme_setup_cmd submit_bio submit_bio submit_bio+0x5 vfs_read";
-        assert_eq!(
-            trimmed(recursion, StackAt::Submit),
-            "nvme_setup_cmd submit_bio submit_bio submit_bio vfs_read"
-        );
-        let traced = "nvme_setup_cmd f - f+0x5 f - f+0x5 vfs_read";
-        assert_eq!(trimmed(traced, StackAt::Submit), "nvme_setup_cmd f f vfs_read");
-        let far = "nvme_setup_cmd f - f+0x40 vfs_read";
-        assert_eq!(trimmed(far, StackAt::Submit), "nvme_setup_cmd f f vfs_read");
-    }
-
-    #[test]
-    fn what_was_interrupted_has_no_part_in_it() {
+    fn tracing_goes_and_all_that_was_called_stays() {
+        use StackAt::{Complete, Submit};
+        let kept = "nvme_setup_cmd nvme_queue_rq blk_mq_dispatch_rq_list";
+        let completed = "nvme_complete_rq nvme_pci_complete_rq nvme_irq";
         let irq = "nvme_complete_rq nvme_irq __common_interrupt asm_common_interrupt";
-        for interrupted in ["pv_native_safe_halt do_idle", "memcpy vfs_read", "-"] {
-            let text = format!("{irq} {interrupted}");
-            assert_eq!(trimmed(&text, StackAt::Complete), irq);
-        }
+        let nested = "nvme_complete_rq blk_mq_end_request nvme_complete_rq nvme_irq";
         let fault = "nvme_setup_cmd exc_page_fault asm_exc_page_fault copy_to_user vfs_read";
-        assert_eq!(trimmed(fault, StackAt::Submit), fault);
+        let far = &format!("x{} nvme_setup_cmd", " x".repeat(NEAR));
+        for (at, stack, want) in [
+            // a function that was inlined leaves its caller on top
+            (Submit, "- bpf_trace_run2 nvme_prep_rq nvme_queue_rqs", "nvme_prep_rq nvme_queue_rqs"),
+            // functions of the other hook may be anywhere
+            (Complete, "- nvme_irq nvme_setup_cmd", "nvme_irq nvme_setup_cmd"),
+            (Submit, far, far),
+            // body, trampoline, the call of the trampoline, which newer kernels do not show
+            (
+                Submit,
+                "nvme_setup_cmd nvme_queue_rq - nvme_queue_rq+0x9 blk_mq_dispatch_rq_list",
+                kept,
+            ),
+            (Submit, "nvme_setup_cmd nvme_queue_rq bpf_trampoline_1 blk_mq_dispatch_rq_list", kept),
+            // the hooked function itself
+            (
+                Submit,
+                "- bpf_trace_run2 nvme_setup_cmd - nvme_setup_cmd+0x5 nvme_queue_rq",
+                "nvme_setup_cmd nvme_queue_rq",
+            ),
+            // recursion
+            (
+                Submit,
+                "nvme_setup_cmd submit_bio submit_bio submit_bio+0x5 vfs_read",
+                "nvme_setup_cmd submit_bio submit_bio submit_bio vfs_read",
+            ),
+            (Submit, "nvme_setup_cmd f - f+0x5 f - f+0x5 vfs_read", "nvme_setup_cmd f f vfs_read"),
+            (Submit, "nvme_setup_cmd f - f+0x40 vfs_read", "nvme_setup_cmd f f vfs_read"),
+            // completions begin with the same function wherever the hook is
+            (Complete, completed, completed),
+            (Complete, &format!("__nvme_complete_rq.part.0 {completed}"), completed),
+            (Complete, &format!("- bpf_trace_run1 __nvme_complete_rq {completed}"), completed),
+            // a completion that completes another command
+            (Complete, nested, nested),
+            // what was interrupted has no part in it
+            (Complete, &format!("{irq} pv_native_safe_halt do_idle"), irq),
+            (Complete, &format!("{irq} memcpy vfs_read"), irq),
+            (Complete, &format!("{irq} -"), irq),
+            (Submit, fault, fault),
+            // without names nothing goes, nor if there are only tracing frames
+            (Submit, "- - -", "- - -"),
+            (Submit, "bpf_trace_run2", "bpf_trace_run2"),
+        ] {
+            assert_eq!(trimmed(stack, at), want, "{stack}");
+        }
+        assert!(trim(vec![], Submit).is_empty());
     }
 
     #[test]
@@ -242,14 +239,6 @@ mod tests {
         let mut frames: Vec<_> = ["nvme_setup_cmd", "f", "-", "f+0x5"].map(frame).into();
         frames[3].address += 0x10_0000;
         assert_eq!(trim(frames, StackAt::Submit).len(), 3);
-    }
-
-    #[test]
-    fn without_names_nothing_goes() {
-        assert_eq!(trimmed("- - -", StackAt::Submit), "- - -");
-        assert!(trim(vec![], StackAt::Submit).is_empty());
-        // nor if there are only tracing frames
-        assert_eq!(trimmed("bpf_trace_run2", StackAt::Submit), "bpf_trace_run2");
     }
 
     fn caller() -> impl Strategy<Value = String> {

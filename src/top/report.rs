@@ -458,15 +458,18 @@ pub fn rows_by_view(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::report::latency::rows;
     use crate::model::snapshot::Snapshot;
+    use crate::testing::EventBuilder;
     use crate::testing::snapshot::{READS, cell};
+
+    const SECOND: Duration = Duration::from_secs(1);
 
     fn row(commands: &[&[u64]]) -> Row {
         let mut snapshot = Snapshot::default();
         let full = 0b010_1001;
         snapshot.cells.insert((READS, full), cell(StageSet::Basic, full, commands));
-        let second = Duration::from_secs(1);
-        let mut views = rows_by_view(&snapshot, &[], StageSet::Basic, second);
+        let mut views = rows_by_view(&snapshot, &[], StageSet::Basic, SECOND);
         let stages = stages(StageSet::Basic, StageSet::Basic);
         assert_eq!(stages, ["total", "queue", "submit", "device", "complete"]);
         Row::new(views.remove(0).remove(0), &stages)
@@ -474,91 +477,60 @@ mod tests {
 
     #[test]
     fn a_row_has_the_latencies_of_each_stage() {
-        let row = row(&[&[10, 20, 300, 40], &[10, 20, 900, 40]]);
-        assert_eq!((row.iops, row.max), (2.0, Some(970)));
-        assert_eq!(row.heat[3], [300, 900].map(|ns| (index(ns) as u16, 1)));
-        assert_eq!(row.heat[1], [(index(10) as u16, 2)]);
-    }
-
-    #[test]
-    fn the_depth_is_the_time_of_all_commands_in_a_second() {
+        let found = row(&[&[10, 20, 300, 40], &[10, 20, 900, 40]]);
+        assert_eq!((found.iops, found.max), (2.0, Some(970)));
+        assert_eq!(found.heat[3], [300, 900].map(|ns| (index(ns) as u16, 1)));
+        assert_eq!(found.heat[1], [(index(10) as u16, 2)]);
+        // the depth is the time of all commands in a second
         let half: &[u64] = &[0, 0, 500_000_000, 0];
         assert!((row(&[half; 6]).depth - 3.0).abs() < 1e-6);
-    }
-}
-
-#[cfg(test)]
-mod slowest_tests {
-    use std::time::Duration;
-
-    use super::*;
-    use crate::model::ids::RowKey;
-    use crate::model::report::latency::rows;
-    use crate::model::snapshot::Snapshot;
-    use crate::testing::EventBuilder;
-    use crate::testing::snapshot::{READS, cell};
-
-    fn command(at_ns: u64, total_ns: u64) -> SlowCommand {
-        SlowCommand {
-            at_ns,
-            id: EventBuilder::read().id,
-            bytes: Some(4096),
-            slba: None,
-            total_ns,
-            timeline: None,
-            status: None,
-            comm: None,
-        }
     }
 
     #[test]
     fn an_interval_keeps_its_slowest() {
         let mut collector = Collector::default();
-        (0..1000).for_each(|ns| collector.add(command(1, ns)));
+        for total_ns in 0..1000 {
+            collector.add(SlowCommand {
+                at_ns: 1,
+                id: EventBuilder::read().id,
+                bytes: Some(4096),
+                slba: None,
+                total_ns,
+                timeline: None,
+                status: None,
+                comm: None,
+            });
+        }
         let kept: Vec<u64> = collector.take().iter().map(|c| c.total_ns).collect();
         assert_eq!(kept, (984..1000).rev().collect::<Vec<_>>());
         assert!(collector.take().is_empty());
-    }
-
-    #[test]
-    fn at_most_16_commands_exceed_the_bar() {
+        // at most 16 commands exceed the bar
         let bar_of = |commands: u64| {
             let each: Vec<[u64; 1]> = (1..=commands).map(|n| [n * 1000]).collect();
             let each: Vec<&[u64]> = each.iter().map(<[u64; 1]>::as_slice).collect();
             let mut snapshot = Snapshot::default();
-            let key: RowKey = READS;
-            snapshot.cells.insert((key, 0), cell(StageSet::Total, 0, &each));
-            bar(&rows(&snapshot, StageSet::Total, None, Duration::from_secs(1)))
+            snapshot.cells.insert((READS, 0), cell(StageSet::Total, 0, &each));
+            bar(&rows(&snapshot, StageSet::Total, None, SECOND))
         };
         assert_eq!((bar_of(0), bar_of(16)), (0, 0));
-        let bar = bar_of(1000);
-        assert!((984_000..1_063_000).contains(&bar), "{bar}");
-    }
-}
-
-#[cfg(test)]
-mod queues_tests {
-    use super::*;
-    use crate::testing::EventBuilder;
-
-    fn read(ctrl: u32, qid: u16) -> Event {
-        EventBuilder::read().ctrl(ctrl).qid(qid).command()
+        assert!((984_000..1_063_000).contains(&bar_of(1000)), "{}", bar_of(1000));
     }
 
     /// Events of more queues than a machine has, as in a file that was made so.
     #[test]
     fn the_queues_of_an_interval_are_bounded() {
+        let read = |ctrl, qid| EventBuilder::read().ctrl(ctrl).qid(qid).command();
         let mut collector = QueueCollector::default();
         for n in 0..MOST_QUEUES as u32 + 10 {
             collector.add(&read(n >> 15, n as u16 & 0x7fff));
         }
         // the queues that are kept go on
         collector.add(&read(0, 0));
-        let lines = collector.take(Duration::from_secs(1));
+        let lines = collector.take(SECOND);
         assert_eq!(lines.len(), MOST_QUEUES);
         assert_eq!((lines[0].id, lines[0].iops), (QueueId::new(0, 0), 2.0));
         collector.add(&read(9, 9));
-        assert_eq!(collector.take(Duration::from_secs(1)).len(), 1);
+        assert_eq!(collector.take(SECOND).len(), 1);
     }
 
     #[test]
@@ -575,43 +547,29 @@ mod queues_tests {
             (QueueId::new(0, 3), counts(0, &[])),
         ];
         let in_flight = [(QueueId::new(0, 3), 2)].into();
-        let lines = Queues(now.into()).lines(&earlier, &in_flight, Duration::from_secs(2));
-        let [used, waiting] = lines.as_slice() else {
-            panic!("{lines:?}");
-        };
+        let lines = Queues(now.into()).lines(&earlier, &in_flight, 2 * SECOND);
+        let [used, waiting] = lines.as_slice() else { panic!("{lines:?}") };
         assert_eq!((used.id, used.iops, used.interrupts), (QueueId::new(0, 1), 100.0, Some(50.0)));
         assert_eq!((used.irq, &used.cpus), (Some(27), &BTreeSet::from([0])));
         assert_eq!((waiting.id, waiting.iops, waiting.in_flight), (QueueId::new(0, 3), 0.0, 2.0));
     }
-}
-
-#[cfg(test)]
-mod view_tests {
-    use super::*;
-    use crate::testing::snapshot::cell;
 
     #[test]
     fn every_view_has_all_commands() {
         let by = [By::Process, By::Cpu];
         let mut snapshot = Snapshot::default();
-        let groups = [
-            (vec![KeyPart::Process(1), KeyPart::Cpu(0)], 2),
-            (vec![KeyPart::Process(1), KeyPart::Cpu(1)], 3),
-            (vec![KeyPart::Process(2), KeyPart::Cpu(1)], 4),
-            (vec![], 5),
-        ];
-        for (parts, commands) in groups {
+        let group = |process, cpu| vec![KeyPart::Process(process), KeyPart::Cpu(cpu)];
+        for (parts, commands) in [(group(1, 0), 2), (group(1, 1), 3), (group(2, 1), 4), (vec![], 5)]
+        {
             let cell = cell(StageSet::Total, 0, &vec![&[100][..]; commands]);
             snapshot.groups.insert((Group(parts), 0), cell);
         }
-        let second = Duration::from_secs(1);
-        let views = rows_by_view(&snapshot, &by, StageSet::Total, second);
+        let views = rows_by_view(&snapshot, &by, StageSet::Total, SECOND);
         let counts: Vec<Vec<u64>> =
             views.iter().map(|rows| rows.iter().map(|row| row.count).collect()).collect();
         assert_eq!(counts, [vec![5, 2, 3, 4], vec![5, 5, 4], vec![5, 2, 7]]);
         let keys: Vec<_> = View::all(&by).into_iter().map(|view| view.keys).collect();
         assert_eq!(keys, [vec![By::Process, By::Cpu], vec![By::Process], vec![By::Cpu]]);
-        assert_eq!(View::all(&by[..1]).len(), 1);
-        assert_eq!(View::all(&[]).len(), 1);
+        assert_eq!((View::all(&by[..1]).len(), View::all(&[]).len()), (1, 1));
     }
 }

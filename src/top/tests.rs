@@ -13,8 +13,6 @@ use crate::model::stage::StageSet;
 use crate::model::timeline::Timeline;
 use crate::top::report::{QueueLine, Row, Sample, SlowCommand, State, TopKey, stages};
 use crate::{Opcode, QueueKind, Status};
-use ratatui::Terminal;
-use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::layout::Rect;
@@ -47,13 +45,9 @@ fn row(ctrl: u32, code: u8, commands: u64, device_ns: u64) -> Row {
         run: StageSet::Basic.run_named(name).unwrap(),
         hist: hist(&spread(ns, commands)),
     });
+    let opcode = Opcode { queue: QueueKind::Io, code };
     let report = RowReport {
-        key: TopKey::Row(RowKey {
-            ctrl,
-            nsid: 1,
-            opcode: Opcode { queue: QueueKind::Io, code },
-            class: 0,
-        }),
+        key: TopKey::Row(RowKey { ctrl, nsid: 1, opcode, class: 0 }),
         count: commands,
         unmeasured: 0,
         iops: commands as f64,
@@ -89,17 +83,12 @@ fn sample(second: u64) -> Sample {
 
 /// A disk on each controller.
 fn disks() -> DiskNames {
-    let controller = |instance: u32| ControllerInfo {
-        instance,
-        disks: vec![DiskInfo {
-            name: format!("nvme{instance}n1").into(),
-            nsid: 1,
-            ..DiskInfo::default()
-        }],
-        ..ControllerInfo::default()
-    };
     let mut disks = DiskNames::default();
-    disks.recorded(&[0, 1].map(controller));
+    disks.recorded(&[0, 1].map(|instance| {
+        let name = format!("nvme{instance}n1").into();
+        let disk = DiskInfo { name, nsid: 1, ..DiskInfo::default() };
+        ControllerInfo { instance, disks: vec![disk], ..ControllerInfo::default() }
+    }));
     disks
 }
 
@@ -176,13 +165,8 @@ fn press(app: &mut App, keys: &str) -> Action {
 }
 
 fn drawn(app: &App, width: u16, height: u16, look: Look) -> String {
-    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-    let draw = terminal.draw(|frame| {
-        let area = frame.area();
-        view::draw(app, look, area, frame.buffer_mut());
-    });
-    draw.unwrap();
-    let buffer = terminal.backend().buffer();
+    let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
+    view::draw(app, look, buffer.area, &mut buffer);
     let line = |y| -> String {
         let cells = (0..width).map(|x| buffer[(x, y)].symbol());
         cells.collect::<String>().trim_end().to_owned()
@@ -204,23 +188,6 @@ fn a_large_screen_with_losses_and_the_device_stage() {
 }
 
 #[test]
-fn the_slowest_commands_of_the_rows_that_are_shown() {
-    let mut app = app(20);
-    press(&mut app, "\t");
-    insta::assert_snapshot!(drawn(&app, 80, 24, ASCII));
-    press(&mut app, "/write\n");
-    let text = drawn(&app, 80, 24, ASCII);
-    assert!(text.contains("none yet"), "{text}");
-}
-
-#[test]
-fn the_queues_of_the_selected_controller() {
-    let mut app = app(20);
-    press(&mut app, "\t\t");
-    insta::assert_snapshot!(drawn(&app, 80, 24, ASCII));
-}
-
-#[test]
 fn a_tall_screen_has_all_panels() {
     insta::assert_snapshot!(drawn(&app(20), 100, 48, ASCII));
 }
@@ -229,8 +196,17 @@ fn a_tall_screen_has_all_panels() {
 fn a_wide_screen_has_the_heat_map_beside_the_slowest_commands() {
     let mut app = app(20);
     insta::assert_snapshot!(drawn(&app, 120, 24, ASCII));
-    press(&mut app, "\t\t");
+    press(&mut app, "\t");
+    insta::assert_snapshot!(
+        "the_slowest_commands_of_the_rows_that_are_shown",
+        drawn(&app, 80, 24, ASCII)
+    );
+    press(&mut app, "\t");
+    insta::assert_snapshot!("the_queues_of_the_selected_controller", drawn(&app, 80, 24, ASCII));
     assert!(drawn(&app, 120, 24, ASCII).contains("queues of nvme1"));
+    press(&mut app, "\t\t/write\n");
+    let text = drawn(&app, 80, 24, ASCII);
+    assert!(text.contains("none yet"), "{text}");
 }
 
 #[test]
@@ -308,9 +284,8 @@ fn few_intervals_fill_the_heat_map() {
 fn the_first_selected_row_stays_selected() {
     let mut app = app(1);
     let selected = app.selected().cloned();
-    let busy =
-        Sample { rows: vec![vec![row(0, 1, 9000, 1_000_000), row(1, 2, 1, 1)]], ..sample(2) };
-    push(&mut app, busy);
+    let rows = vec![vec![row(0, 1, 9000, 1_000_000), row(1, 2, 1, 1)]];
+    push(&mut app, Sample { rows, ..sample(2) });
     assert_eq!(first(&app), "nvme0n1 write");
     assert_eq!(app.selected().cloned(), selected);
 }
@@ -387,18 +362,6 @@ fn a_page_has_colours_if_they_are_asked_for() {
     assert!(screen.cell(2, 0).unwrap().inverse());
 }
 
-#[test]
-fn without_colour_no_cell_has_one() {
-    let app = app(20);
-    let mut buffer = Buffer::empty(Rect::new(0, 0, 80, 24));
-    view::draw(&app, ASCII, buffer.area, &mut buffer);
-    let plain = |cell: &ratatui::buffer::Cell| {
-        let reset = ratatui::style::Color::Reset;
-        (cell.fg, cell.bg) == (reset, reset)
-    };
-    assert!(buffer.content().iter().all(plain));
-}
-
 fn first(app: &App) -> String {
     app.name_of_row(app.rows()[0].0)
 }
@@ -434,43 +397,34 @@ fn keys_sort_select_filter_and_pause() {
 
 /// An interval of two containers and a cgroup that read and write.
 fn grouped(second: u64) -> Sample {
-    let of = |parts: Vec<KeyPart>, commands, ns| Row {
-        key: TopKey::Group(Group(parts)),
-        ..row(0, 2, commands, ns)
+    let of = |parts: Vec<KeyPart>, commands, ns| {
+        let key = TopKey::Group(Group(parts));
+        Row { key, ..row(0, 2, commands, ns) }
     };
     let opcode = |code| KeyPart::Opcode(Opcode { queue: QueueKind::Io, code });
     let cgroup = KeyPart::Cgroup;
     let mut names = GroupNames::default();
-    for (id, path) in
-        [(1, "/db"), (2, "/system.slice/postgresql-main.service"), (3, "/a/very/long/path/of/jobs")]
-    {
+    let [db, unit] = ["/db", "/system.slice/postgresql-main.service"];
+    for (id, path) in [(1, db), (2, unit), (3, "/a/very/long/path/of/jobs")] {
         names.cgroups.insert(id, path.into());
     }
-    Sample {
-        rows: vec![
-            vec![
-                of(vec![], 5, 1_000_000),
-                of(vec![cgroup(1), opcode(2)], 100, 1_000_000),
-                of(vec![cgroup(2), opcode(1)], 300, 2_000_000),
-                of(vec![cgroup(3), opcode(2)], 40, 9_000_000 * second),
-            ],
-            vec![
-                of(vec![], 5, 1_000_000),
-                of(vec![cgroup(1)], 100, 1_000_000),
-                of(vec![cgroup(2)], 300, 2_000_000),
-                of(vec![cgroup(3)], 40, 9_000_000 * second),
-            ],
-            vec![
-                of(vec![], 5, 1_000_000),
-                of(vec![opcode(1)], 300, 2_000_000),
-                of(vec![opcode(2)], 140, 5_000_000 * second),
-            ],
+    let (ms, others) = (1_000_000, || of(vec![], 5, 1_000_000));
+    let rows = vec![
+        vec![
+            others(),
+            of(vec![cgroup(1), opcode(2)], 100, ms),
+            of(vec![cgroup(2), opcode(1)], 300, 2 * ms),
+            of(vec![cgroup(3), opcode(2)], 40, 9 * ms * second),
         ],
-        names,
-        queues: None,
-        slowest: vec![],
-        ..sample(second)
-    }
+        vec![
+            others(),
+            of(vec![cgroup(1)], 100, ms),
+            of(vec![cgroup(2)], 300, 2 * ms),
+            of(vec![cgroup(3)], 40, 9 * ms * second),
+        ],
+        vec![others(), of(vec![opcode(1)], 300, 2 * ms), of(vec![opcode(2)], 140, 5 * ms * second)],
+    ];
+    Sample { rows, names, queues: None, slowest: vec![], ..sample(second) }
 }
 
 #[test]

@@ -146,16 +146,14 @@ impl TraceArgs {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+    use crate::cli::Command;
+    use crate::cli::tests::parsed;
     use crate::model::stack::StackAt;
     use crate::settings::StackSample;
-    use clap::Parser;
-
-    use super::*;
-    use crate::cli::{Args, Command};
 
     fn settings(words: &str) -> Result<Settings> {
-        let words = ["nvme-deep", "trace"].into_iter().chain(words.split_whitespace());
-        match Args::try_parse_from(words)?.command {
+        match parsed(&format!("trace {words}"))? {
             Command::Trace(args) => args.settings(),
             other => panic!("{other:?}"),
         }
@@ -192,14 +190,6 @@ mod tests {
     }
 
     #[test]
-    fn sizes_become_powers_of_two() {
-        assert_eq!(events("").ring_size.bytes, None);
-        assert_eq!(events("--buffer 3M").ring_size.bytes, Some(4 << 20));
-        assert_eq!(events("--buffer 65536").ring_size.bytes, Some(65536));
-        assert_eq!(events("--buffer 1GiB").ring_size.bytes, Some(1 << 30));
-    }
-
-    #[test]
     fn stacks_and_their_share() {
         let of = |at, period| Some(StackSample { at, period });
         let stack = |words| settings(words).unwrap().stack();
@@ -211,25 +201,21 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused() {
-        for words in [
-            "--kstack --sample 64",
-            "--kstack --sample 1/0",
-            "--buffer 1K",
-            "--buffer 2G",
-            "--buffer 16X",
-            "--buffer M",
-            "--buffer 99999999999G",
-            "--lba 9-1",
-            "--no-admin --no-io",
-            "--slowest 0",
-            "--slowest 10001",
-            "--slowest 5 -n 5",
-            "--slowest 5 --tee file",
-            "--slow 1",
-            "--slow -1ms",
-            "--columns op,latency",
-        ] {
+        let nonsense = "--kstack --sample 64|--kstack --sample 1/0|--buffer 1K|--buffer 2G|\
+                        --buffer 16X|--buffer M|--buffer 99999999999G|--lba 9-1|--slowest 0|\
+                        --slowest 10001|--slowest 5 -n 5|--slowest 5 --tee file|--slow 1|\
+                        --slow -1ms|--columns op,latency";
+        for words in nonsense.split('|') {
             assert!(settings(words).is_err(), "{words}");
+        }
+        // sizes become powers of two
+        for (words, bytes) in [
+            ("", None),
+            ("--buffer 3M", Some(4 << 20)),
+            ("--buffer 65536", Some(65536)),
+            ("--buffer 1GiB", Some(1 << 30)),
+        ] {
+            assert_eq!(events(words).ring_size.bytes, bytes, "{words}");
         }
     }
 }

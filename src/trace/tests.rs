@@ -8,12 +8,12 @@ use crate::abi::NO_EVENT;
 use crate::model::event::{CtrlState, Event, EventKind};
 use crate::model::ledger::Shown;
 use crate::model::stage::StageSet;
-use clap::Parser;
 use serde_json::Value;
 use tempfile::TempDir;
 
 use super::*;
-use crate::cli::{Args, Command};
+use crate::cli::Command;
+use crate::cli::tests::parsed;
 use crate::run::args::common::SessionOptions;
 use crate::run::drive::Names;
 use crate::run::fixture::{LiveEvents, read_ring};
@@ -21,10 +21,7 @@ use crate::testing::ring::{read_record, ring_of};
 use crate::testing::{EventBuilder, valgrind};
 
 fn options(words: &str) -> TraceOptions {
-    let words = ["nvme-deep", "trace"].into_iter().chain(words.split_whitespace());
-    let Command::Trace(args) = Args::try_parse_from(words).unwrap().command else {
-        panic!("not trace");
-    };
+    let Command::Trace(args) = parsed(&format!("trace {words}")).unwrap() else { panic!() };
     args.checked().unwrap()
 }
 

@@ -189,6 +189,8 @@ pub(crate) fn entry_at(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::any;
+    use proptest::{prop_assert, proptest};
 
     fn header() -> Header {
         let mut header = Header {
@@ -233,21 +235,15 @@ mod tests {
 
     #[test]
     fn the_object_has_null_for_what_is_not_known() {
-        let info = RunInfo {
-            host: Some("db\u{1b}[1m1".into()),
-            begin_ns: 5_000_000_000,
-            ..RunInfo::default()
-        };
+        let host = Some("db\u{1b}[1m1".into());
+        let info = RunInfo { host, begin_ns: 5_000_000_000, ..RunInfo::default() };
         let object = |wall_ns: Option<i64>| -> serde_json::Value {
             let (mut out, clock) = (vec![], RunClock { begin_ns: info.begin_ns, wall_ns });
             json(&"a.nvd".into(), &info, clock, &mut out).unwrap();
             serde_json::from_slice(&out).unwrap()
         };
         let unknown = object(None);
-        assert_eq!(
-            (&unknown["type"], &unknown["host"]),
-            (&"recording".into(), &r"db\u{1b}[1m1".into())
-        );
+        assert_eq!(unknown["host"], r"db\u{1b}[1m1");
         assert!(unknown["begin"].is_null() && unknown["boot_id"].is_null());
         assert!(object(Some(0))["begin"].as_str().unwrap().contains(":05.000000000"));
     }

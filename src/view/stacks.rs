@@ -354,7 +354,7 @@ impl Stacks {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
     use crate::model::histogram::Histogram;
     use crate::model::report::stacks::StackSums;
@@ -378,57 +378,44 @@ pub(crate) mod tests {
     fn row(frames: &[&str], samples: &[u64]) -> StackRow {
         let mut hist = Histogram::new();
         samples.iter().for_each(|&ns| hist.record(ns));
-        StackRow {
-            process: None,
-            stack: Stack::Taken(frames.iter().map(|f| frame(f)).collect()),
-            hist,
-            unmeasured: 0,
-        }
+        let stack = Stack::Taken(frames.iter().map(|f| frame(f)).collect());
+        StackRow { process: None, stack, hist, unmeasured: 0 }
     }
 
     /// Stacks of a submitter, of kblockd through two call sites, and one that could not be taken.
-    pub fn rows() -> Vec<StackRow> {
-        let mut direct = vec![90_000; 900];
-        direct.extend([2_500_000; 10]);
-        let kblockd = |offset: &str| {
+    fn rows() -> Vec<StackRow> {
+        let mut times = vec![90_000; 900];
+        times.extend([2_500_000; 10]);
+        let direct = [
+            "nvme_setup_cmd+0x1f4 [nvme_core]",
+            "nvme_queue_rqs+0x120 [nvme]",
+            "blk_mq_flush_plug_list+0x70",
+            "0xffffffffc0de0000",
+            "__x64_sys_io_submit+0xb0",
+            "entry_SYSCALL_64_after_hwframe+0x76",
+        ];
+        let kblockd = |first| {
             [
-                format!("nvme_setup_cmd+0x{offset} [nvme_core]"),
-                "nvme_queue_rq+0x90 [nvme]".into(),
-                "blk_mq_dispatch_rq_list+0x12a".into(),
-                "blk_mq_run_work_fn+0x5f".into(),
-                "process_one_work+0x1a0".into(),
-                "worker_thread+0x2b0".into(),
+                first,
+                "nvme_queue_rq+0x90 [nvme]",
+                "blk_mq_dispatch_rq_list+0x12a",
+                "blk_mq_run_work_fn+0x5f",
+                "process_one_work+0x1a0",
+                "worker_thread+0x2b0",
             ]
         };
-        let (first, second) = (kblockd("1f4"), kblockd("2c0"));
         vec![
-            row(
-                &[
-                    "nvme_setup_cmd+0x1f4 [nvme_core]",
-                    "nvme_queue_rqs+0x120 [nvme]",
-                    "blk_mq_flush_plug_list+0x70",
-                    "0xffffffffc0de0000",
-                    "__x64_sys_io_submit+0xb0",
-                    "entry_SYSCALL_64_after_hwframe+0x76",
-                ],
-                &direct,
-            ),
-            row(&first.each_ref().map(String::as_str), &[4_100_000; 80]),
-            row(&second.each_ref().map(String::as_str), &[110_000; 9]),
+            row(&direct, &times),
+            row(&kblockd("nvme_setup_cmd+0x1f4 [nvme_core]"), &[4_100_000; 80]),
+            row(&kblockd("nvme_setup_cmd+0x2c0 [nvme_core]"), &[110_000; 9]),
             row(&[], &[70]),
         ]
     }
 
     fn view(by: Weight, top: Option<usize>) -> StacksView {
-        StacksView {
-            theme: Theme { color: false },
-            width: 80,
-            detail: false,
-            full: false,
-            at: StackAt::Submit,
-            by,
-            top,
-        }
+        let theme = Theme { color: false };
+        let at = StackAt::Submit;
+        StacksView { theme, width: 80, detail: false, full: false, at, by, top }
     }
 
     fn written(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> String {
@@ -501,6 +488,30 @@ pub(crate) mod tests {
         assert_eq!(weights, [1, 106_000, 328_990]);
     }
 
+    #[test]
+    fn a_flame_graph_has_every_function_with_its_share() {
+        let draw = |by| {
+            let mut out = Vec::new();
+            svg(&rows(), by, "reads & <writes>", &mut out).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        let count = draw(Weight::Count);
+        assert!(count.starts_with("<?xml") && count.trim_end().ends_with("</svg>"));
+        assert!(count.contains("reads &amp; &lt;writes"), "{count}");
+        assert!(count.contains("nvme_queue_rqs (910 commands, 91.00%)"), "{count}");
+        assert!(count.contains("nvme_queue_rq (89 commands, 8.90%)"), "{count}");
+        assert!(draw(Weight::Latency).contains("nvme_queue_rqs (106,000 us, 24.37%)"));
+        assert_eq!(count, draw(Weight::Count), "colours are not random");
+        // a page gets it without scripts and styles
+        let text = inline(&rows(), Weight::Count, "reads & <writes>").unwrap();
+        assert!(text.contains("nvme_queue_rqs (910 commands, 91.00%)"), "{text}");
+        for other in ["<script", "<style", "onload", "onclick"] {
+            assert!(!text.contains(other), "{other}: {text}");
+        }
+        let error = svg(&[], Weight::Count, "", &mut io::sink()).unwrap_err();
+        assert!(error.to_string().contains("no command"), "{error}");
+    }
+
     proptest! {
         #[test]
         fn lines_of_numbers_fit_a_screen(
@@ -512,44 +523,5 @@ pub(crate) mod tests {
             prop_assert!(commands(n).len() <= 20);
             prop_assert_eq!(text.matches(" 100% ").count(), 2);
         }
-    }
-}
-
-#[cfg(test)]
-mod flamegraph_tests {
-    use super::*;
-    use crate::view::stacks::tests::rows;
-
-    fn draw(by: Weight) -> String {
-        let mut out = Vec::new();
-        svg(&rows(), by, "reads & <writes>", &mut out).unwrap();
-        String::from_utf8(out).unwrap()
-    }
-
-    #[test]
-    fn a_flame_graph_has_every_function_with_its_share() {
-        let count = draw(Weight::Count);
-        assert!(count.starts_with("<?xml"));
-        assert!(count.trim_end().ends_with("</svg>"));
-        assert!(count.contains("reads &amp; &lt;writes"), "{count}");
-        assert!(count.contains("nvme_queue_rqs (910 commands, 91.00%)"), "{count}");
-        assert!(count.contains("nvme_queue_rq (89 commands, 8.90%)"), "{count}");
-        assert!(draw(Weight::Latency).contains("nvme_queue_rqs (106,000 us, 24.37%)"));
-        assert_eq!(count, draw(Weight::Count), "colours are not random");
-    }
-
-    #[test]
-    fn a_page_gets_the_graph_without_scripts_and_styles() {
-        let text = inline(&rows(), Weight::Count, "reads & <writes>").unwrap();
-        assert!(text.contains("nvme_queue_rqs (910 commands, 91.00%)"), "{text}");
-        for other in ["<script", "<style", "onload", "onclick"] {
-            assert!(!text.contains(other), "{other}: {text}");
-        }
-    }
-
-    #[test]
-    fn nothing_to_draw_says_so() {
-        let error = svg(&[], Weight::Count, "", &mut io::sink()).unwrap_err();
-        assert!(error.to_string().contains("no command"), "{error}");
     }
 }

@@ -128,18 +128,11 @@ impl Table {
 mod tests {
     use super::*;
 
-    fn text(names: [&str; 2], width: usize) -> String {
-        with_places(names, ["device 9%"; 2], width)
-    }
-
-    fn with_places(names: [&str; 2], places: [&str; 2], width: usize) -> String {
+    fn text(names: [&str; 2], places: [&str; 2], width: usize) -> String {
         let mut table = Table::default();
         for (name, place) in names.into_iter().zip(places) {
-            table.row(vec![
-                ("<NAME", name.into()),
-                ("N", "12345".into()),
-                ("<WHERE", place.into()),
-            ]);
+            let cells = [("<NAME", name), ("N", "12345"), ("<WHERE", place)];
+            table.row(cells.map(|(head, cell)| (head, cell.into())).into());
         }
         let mut out = Vec::new();
         table.write(Theme { color: false }, width, &mut out).unwrap();
@@ -161,24 +154,18 @@ mod tests {
 
     #[test]
     fn columns_are_as_wide_as_their_cells_and_long_names_have_a_line() {
+        let (names, places) = (["ab", "abcdef"], ["device 9%"; 2]);
         let wide = "NAME        N  WHERE\nab      12345  device 9%\nabcdef  12345  device 9%\n";
-        assert_eq!(text(["ab", "abcdef"], 24), wide);
-        assert_eq!(
-            text(["ab", "abcdef"], 23),
-            wide.replace("  12345", " 12345").replace("   N", "  N")
-        );
+        assert_eq!(text(names, places, 24), wide);
+        let closer = wide.replace("  12345", " 12345").replace("   N", "  N");
+        assert_eq!(text(names, places, 23), closer);
         let narrow = "NAME     N  WHERE\nab   12345  device 9%\nabcdef\n     12345  device 9%\n";
-        assert_eq!(text(["ab", "abcdef"], 21), narrow);
-    }
-    /// `submit.ring+device+complete`, the longest name of a stage, has 28 characters.
-    #[test]
-    fn the_first_part_of_the_last_text_stays_and_the_others_go() {
-        let long = "submit.ring+device+complete 9%";
-        let places = [format!("{long}  queue 8%"), "device 9%  queue 8%".to_owned()];
-        let text = with_places(["ab", "abcdef"], places.each_ref().map(String::as_str), 42);
-        let want = format!(
-            "NAME     N  WHERE\nab   12345  {long}\nabcdef\n     12345  device 9%  queue 8%\n"
-        );
-        assert_eq!(text, want);
+        assert_eq!(text(names, places, 21), narrow);
+        // `submit.ring+device+complete`, the longest name of a stage, has 28 characters: the first
+        // part of the last text stays and the others go
+        let places = ["submit.ring+device+complete 9%  queue 8%", "device 9%  queue 8%"];
+        let want = "NAME     N  WHERE\nab   12345  submit.ring+device+complete 9%\nabcdef\n     \
+                    12345  device 9%  queue 8%\n";
+        assert_eq!(text(names, places, 42), want);
     }
 }

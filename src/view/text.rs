@@ -385,7 +385,7 @@ mod tests {
             snapshot.cells.insert((READS, full), cell(stage_set, full, &[one; 995]));
             snapshot.cells.insert((READS, joined), cell(stage_set, joined, &[late; 5]));
         }
-        let mut counters = Counters::of_hooks(CATALOG.len());
+        let mut counters = Counters { hits: vec![0; CATALOG.len()], ..Counters::default() };
         counters.hits[number_of("setup_out_btf").unwrap()] = snapshot.commands();
         counters.hits[number_of("complete_btf").unwrap()] = snapshot.commands();
         let mut facts = everything();

@@ -93,19 +93,3 @@ fn choose(unicode: &'static str, ascii: &'static str) -> &'static str {
 pub(crate) fn ellipsis() -> &'static str {
     choose("…", "~")
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn codes_paint_as_the_theme_does() {
-        let theme = Theme { color: true };
-        let codes = theme.codes().unwrap();
-        let around = |a: &Around| format!("{}text{}", a.before, a.after);
-        assert_eq!(around(&codes.head), theme.head("text"));
-        assert_eq!(around(&codes.dim), theme.dim("text"));
-        assert_eq!(around(&codes.warn), theme.warn("text"));
-        assert!(Theme { color: false }.codes().is_none());
-    }
-}

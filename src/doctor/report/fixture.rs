@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A report with content in every part, for the tests of the rules and of the view.
 
-use std::fs;
-
-use tempfile::TempDir;
-
 use super::DoctorReport;
-use crate::machine::System;
 use crate::machine::overview::{Capability, Privileges};
+use crate::machine::tests::TestMachine;
 
 /// Files of the guest.
 const FILES: [(&str, &str); 31] = [
@@ -88,15 +84,11 @@ pub(crate) fn capability(name: &'static str, held: bool) -> Capability {
 /// A QEMU guest with an emulated controller that has one I/O queue, and a TCP controller that has
 /// lost its target. The report is made without root.
 pub(crate) fn guest() -> DoctorReport {
-    let root = TempDir::new().unwrap();
-    let of_nvme0 = NVME0.map(|(file, text)| (format!("sys/class/nvme/nvme0/{file}"), text));
-    let files = FILES.map(|(path, text)| (path.to_owned(), text));
-    for (path, text) in files.into_iter().chain(of_nvme0) {
-        let path = root.path().join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
+    let machine = TestMachine::new(&FILES);
+    for (file, text) in NVME0 {
+        machine.put(&format!("sys/class/nvme/nvme0/{file}"), text);
     }
-    let mut found = DoctorReport::of(&System::at(root.path()), false);
+    let mut found = DoctorReport::of(&machine, false);
     found.controllers[0].shadow_doorbells = Some(false);
     // do not use the privileges of the user that runs the tests
     found.machine.privileges = Some(Privileges {

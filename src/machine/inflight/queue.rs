@@ -219,24 +219,24 @@ mod tests {
         entry
     }
 
-    fn taken(head: u16, phase: u8, entries: &[[u8; 16]]) -> (Vec<u16>, Option<u16>) {
-        let mut queue = QueueReading { cq_head: head, ..QueueReading::default() };
-        queue.take_cqes(entries.as_flattened(), phase);
-        (queue.waiting, queue.sq_head)
-    }
-
     #[test]
     fn entries_with_the_phase_at_the_head_wait() {
         let never = [[0; 16]; 3];
-        assert_eq!(taken(0, 1, &never), (vec![], None));
         let one = [cqe(5, 7, 1), [0; 16], [0; 16]];
-        assert_eq!(taken(0, 1, &one), (vec![7], Some(5)));
-        assert_eq!(taken(1, 1, &one), (vec![], Some(5)), "handled");
         // the second lap has begun: the phase is inverted behind the end
         let lap = [cqe(9, 3, 0), cqe(6, 1, 1), cqe(8, 2, 1)];
-        assert_eq!(taken(2, 1, &lap), (vec![2, 3], Some(9)));
-        assert_eq!(taken(0, 0, &lap), (vec![3], Some(9)));
-        assert_eq!(taken(1, 0, &lap), (vec![], Some(9)));
+        for (head, phase, entries, waiting, sq_head) in [
+            (0, 1, never, &[][..], None),
+            (0, 1, one, &[7], Some(5)),
+            (1, 1, one, &[], Some(5)), // handled
+            (2, 1, lap, &[2, 3], Some(9)),
+            (0, 0, lap, &[3], Some(9)),
+            (1, 0, lap, &[], Some(9)),
+        ] {
+            let mut queue = QueueReading { cq_head: head, ..QueueReading::default() };
+            queue.take_cqes(entries.as_flattened(), phase);
+            assert_eq!((&*queue.waiting, queue.sq_head), (waiting, sq_head), "{head} {phase}");
+        }
     }
 
     #[test]
@@ -254,16 +254,8 @@ mod tests {
     /// Commands 0 to 4 in the slots 0 to 4 of 8, and the SQ heads of the CQEs of the first, latest
     /// first; returns whether the heads move, and whether one is wrong.
     fn checked(posted: &[(u16, u16)], in_flight: &[u16]) -> (bool, bool) {
-        let posted: Vec<_> =
-            posted.iter().map(|(cid, sq_head)| Posted { cid: *cid, sq_head: *sq_head }).collect();
-        let command = |cid: &u16| CommandReading {
-            request: 1,
-            tag: (*cid).into(),
-            deadline: 1,
-            timeout: 1,
-            completed: false,
-            sqe: None,
-        };
+        let posted: Vec<_> = posted.iter().map(|&(cid, sq_head)| Posted { cid, sq_head }).collect();
+        let command = |&cid: &u16| CommandReading { tag: cid.into(), ..CommandReading::default() };
         let commands: Vec<_> = in_flight.iter().map(command).collect();
         let mut queue = QueueReading {
             depth: 8,
@@ -278,24 +270,28 @@ mod tests {
 
     #[test]
     fn a_head_must_move_and_pass_what_has_completed() {
-        assert_eq!(checked(&[], &[]), (false, false));
-        assert_eq!(checked(&[(0, 2)], &[]), (false, false));
-        assert_eq!(checked(&[(2, 4), (1, 2), (0, 1)], &[]), (true, false));
-        // out of order, all fetched at once
-        assert_eq!(checked(&[(0, 5), (4, 5), (1, 2)], &[]), (true, false));
-        // constant, also where it could have passed the commands
-        assert_eq!(checked(&[(1, 0), (0, 0)], &[]), (false, true));
-        assert_eq!(checked(&[(1, 5), (0, 5)], &[]), (false, false));
-        // late: command 3 has completed, and the head is at its slot
-        assert_eq!(checked(&[(3, 3), (2, 3), (1, 2)], &[]), (true, true));
-        // late in an older CQE, or in the latest one
-        assert_eq!(checked(&[(4, 5), (3, 3)], &[]), (true, true));
-        assert_eq!(checked(&[(0, 2), (4, 5)], &[]), (true, true));
-        // an older command had the id of one in flight
-        assert_eq!(checked(&[(1, 3), (3, 1)], &[3]), (true, false));
-        assert_eq!(checked(&[(1, 3), (3, 1)], &[]), (true, true));
-        // the SQE is not there any more
-        assert_eq!(checked(&[(1, 3), (9, 1)], &[]), (true, false));
+        for (posted, in_flight, want) in [
+            (&[][..], &[][..], (false, false)),
+            (&[(0, 2)], &[], (false, false)),
+            (&[(2, 4), (1, 2), (0, 1)], &[], (true, false)),
+            // out of order, all fetched at once
+            (&[(0, 5), (4, 5), (1, 2)], &[], (true, false)),
+            // constant, also where it could have passed the commands
+            (&[(1, 0), (0, 0)], &[], (false, true)),
+            (&[(1, 5), (0, 5)], &[], (false, false)),
+            // late: command 3 has completed, and the head is at its slot
+            (&[(3, 3), (2, 3), (1, 2)], &[], (true, true)),
+            // late in an older CQE, or in the latest one
+            (&[(4, 5), (3, 3)], &[], (true, true)),
+            (&[(0, 2), (4, 5)], &[], (true, true)),
+            // an older command had the id of one in flight
+            (&[(1, 3), (3, 1)], &[3], (true, false)),
+            (&[(1, 3), (3, 1)], &[], (true, true)),
+            // the SQE is not there any more
+            (&[(1, 3), (9, 1)], &[], (true, false)),
+        ] {
+            assert_eq!(checked(posted, in_flight), want, "{posted:?} {in_flight:?}");
+        }
     }
 
     #[test]

@@ -10,35 +10,16 @@ use crate::nvme::sqe::{Parts, Sqe};
 const CID: u16 = 0x2007;
 
 fn command() -> CommandReading {
-    CommandReading {
-        request: 0x1000,
-        tag: 7,
-        deadline: 100,
-        timeout: 30,
-        completed: false,
-        sqe: Some(Sqe::from(Parts {
-            opcode: 2,
-            flags: 0,
-            cid: CID,
-            nsid: 1,
-            metadata: false,
-            cdw: [0; 6],
-        })),
-    }
+    let sqe = Some(Sqe::from(Parts { opcode: 2, cid: CID, nsid: 1, ..Parts::default() }));
+    CommandReading { request: 0x1000, tag: 7, deadline: 100, timeout: 30, completed: false, sqe }
 }
 
 fn queue() -> QueueReading {
     let mut cids = vec![0; 8];
     cids[3] = CID;
-    QueueReading {
-        sq: 0x2000,
-        cq: 0x3000,
-        depth: 8,
-        sq_tail: 5,
-        rung_tail: 5,
-        cids,
-        ..QueueReading::default()
-    }
+    let (sq, cq) = (0x2000, 0x3000);
+    let base = QueueReading { sq, cq, depth: 8, ..QueueReading::default() };
+    QueueReading { sq_tail: 5, rung_tail: 5, cids, ..base }
 }
 
 /// The verdict on two readings, each changed.
@@ -67,33 +48,28 @@ fn with_index(queue: &mut QueueReading, event_index: u32) {
 
 #[test]
 fn a_cqe_that_waits_in_both_readings_was_not_handled() {
-    assert_eq!(both(|q| q.waiting = vec![9, CID]), StuckState::Answered);
-    let polled = both(|q| {
-        q.waiting = vec![CID];
-        q.polled = true;
-    });
-    assert_eq!(polled, StuckState::NotPolled);
-    let late = changed(|_| {}, |q| q.waiting = vec![CID]);
-    assert_eq!(late, StuckState::Unknown);
+    let waits = |q: &mut QueueReading| q.waiting = vec![9, CID];
+    assert_eq!(both(waits), StuckState::Answered);
+    let polled = |q: &mut QueueReading| (waits(q), q.polled = true).0;
+    assert_eq!(both(polled), StuckState::NotPolled);
+    assert_eq!(changed(|_| {}, waits), StuckState::Unknown, "late");
     assert_ne!(both(|q| q.waiting = vec![CID ^ 0x1000]), StuckState::Answered);
 }
 
 #[test]
 fn an_sq_head_beyond_the_slot_shows_that_it_was_fetched() {
-    for (head, verdict) in [
-        (4, StuckState::Held),
-        (5, StuckState::Held),
-        (3, StuckState::NotProvable),
-        (6, StuckState::NotProvable),
-    ] {
+    use StuckState::{Held, NotProvable};
+    for (head, verdict) in [(4, Held), (5, Held), (3, NotProvable), (6, NotProvable)] {
         assert_eq!(both(|q| with_head(q, head)), verdict, "{head}");
     }
-    // beyond, whatever the shadow doorbell
-    let both = both(|q| {
-        with_head(q, 4);
-        with_index(q, 3);
-    });
-    assert_eq!(both, StuckState::Held);
+    let head_and = |change: fn(&mut QueueReading)| {
+        both(|q| {
+            with_head(q, 4);
+            change(q);
+        })
+    };
+    assert_eq!(head_and(|q| with_index(q, 3)), Held, "whatever the shadow doorbell");
+    assert_eq!(head_and(|q| q.is_overfull = true), NotProvable, "no room for so many");
 }
 
 /// The head that the controller knows is just behind the place of its next CQE: from there on it is full.
@@ -111,36 +87,19 @@ fn a_cq_that_the_controller_takes_to_be_full_is_told_from_a_held_command() {
 }
 
 #[test]
-fn more_commands_than_the_sq_has_room_for_prove_nothing() {
-    let overfull = both(|q| {
-        with_head(q, 4);
-        q.is_overfull = true;
-    });
-    assert_eq!(overfull, StuckState::NotProvable);
-}
-
-#[test]
 fn an_sq_head_that_was_posted_between_the_readings_shows_that_it_was_not_fetched() {
-    let posted = changed(
-        |q| q.sq_head = Some(2),
-        |q| {
-            q.sq_head = Some(3);
-            q.cq_head = 1;
-        },
-    );
-    assert_eq!(posted, StuckState::NotFetched);
+    let posted = |q: &mut QueueReading| (q.sq_head, q.cq_head) = (Some(3), 1);
+    assert_eq!(changed(|q| q.sq_head = Some(2), posted), StuckState::NotFetched);
     // one that was posted before the first reading, and handled between them, shows nothing
-    let handled = changed(
-        |q| {
-            with_head(q, 3);
-            q.waiting = vec![9];
-        },
-        |q| {
-            with_head(q, 3);
-            q.cq_head = 1;
-        },
-    );
-    assert_eq!(handled, StuckState::NotProvable);
+    let before = |q: &mut QueueReading| {
+        with_head(q, 3);
+        q.waiting = vec![9];
+    };
+    let handled = |q: &mut QueueReading| {
+        with_head(q, 3);
+        q.cq_head = 1;
+    };
+    assert_eq!(changed(before, handled), StuckState::NotProvable);
 }
 
 /// Linux ignores the SQ head of a CQE: a controller may report always the same, or too little.
@@ -171,18 +130,18 @@ fn a_head_that_does_not_move_or_is_wrong_shows_nothing() {
 
 #[test]
 fn a_shadow_doorbell_shows_how_far_the_controller_has_looked() {
+    use StuckState::{Held, NotFetched, NotProvable, Unknown};
     for (index, verdict) in [
-        (5, StuckState::Held),
-        (4, StuckState::Held),
-        (3, StuckState::NotFetched),
-        (7, StuckState::NotFetched),
-        (u32::MAX, StuckState::NotProvable),
-        (8, StuckState::NotProvable),
+        (5, Held),
+        (4, Held),
+        (3, NotFetched),
+        (7, NotFetched),
+        (u32::MAX, NotProvable),
+        (8, NotProvable),
     ] {
         assert_eq!(both(|q| with_index(q, index)), verdict, "{index}");
     }
-    let moves = changed(|q| with_index(q, 2), |q| with_index(q, 3));
-    assert_eq!(moves, StuckState::Unknown);
+    assert_eq!(changed(|q| with_index(q, 2), |q| with_index(q, 3)), Unknown, "it moves");
 }
 
 #[test]
@@ -242,11 +201,7 @@ proptest! {
         };
         queue.check_heads(&heads, &[]);
         prop_assert!(constant.is_some() || !queue.head_is_wrong);
-        let command = CommandReading {
-            tag: which.into(),
-            sqe: None,
-            ..command()
-        };
+        let command = CommandReading { tag: which.into(), sqe: None, ..command() };
         // one more CQE is posted between the readings
         let mut before = queue.clone();
         before.cq_head = 1;

@@ -159,50 +159,40 @@ impl Ticks {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn described(name: &str) -> Option<Structure> {
-        let (_, members) = NEEDED.iter().find(|(n, _)| *n == name)?;
-        Some(Structure {
-            size: 64,
-            members: (0..).zip(*members).map(|(at, m)| ((*m).into(), at)).collect(),
-        })
-    }
+    use proptest::prelude::*;
 
     #[test]
     fn what_is_missing_is_named_except_for_the_pci_driver() {
-        assert!(Types::new(described).unwrap().has_pci());
-        let without = |lacks: &str| Types::new(|name| described(name).filter(|_| name != lacks));
+        let without = |lacks: &str| {
+            Types::new(|name| {
+                let (_, members) = NEEDED.iter().find(|(n, _)| *n == name && name != lacks)?;
+                let members = (0..).zip(*members).filter(|(_, m)| **m != lacks);
+                let members = members.map(|(at, m)| ((*m).into(), at)).collect();
+                Some(Structure { size: 64, members })
+            })
+        };
+        assert!(without("").unwrap().has_pci());
         assert!(!without("nvme_queue").unwrap().has_pci());
         let error = without("sbitmap").unwrap_err();
         assert_eq!(error.to_string(), "the kernel's types lack sbitmap");
-        let error = Types::new(|name| {
-            let mut found = described(name)?;
-            found.members.remove("deadline");
-            Some(found)
-        });
-        assert_eq!(error.unwrap_err().what, "request.deadline");
+        assert_eq!(without("deadline").unwrap_err().what, "request.deadline");
     }
-}
-
-#[cfg(test)]
-mod age_tests {
-    use super::*;
-    use proptest::prelude::*;
 
     #[test]
     fn an_age_is_the_time_since_the_timer_was_set() {
         let now = Ticks { now: 10_000, hz: 250 };
-        assert_eq!(now.age(17_000, 7500), Some(Duration::from_secs(2)));
-        assert_eq!(now.age(0, 7500), None);
-        assert_eq!(now.age(17_600, 7500), Some(Duration::ZERO), "a moment later");
-        assert_eq!(now.age(20_000, 7500), None, "in the future");
-        let timeout = |after, left| {
-            let [after, left] = [after, left].map(Duration::from_secs);
-            Some(Timeout { after, left })
-        };
-        assert_eq!(now.timeout(17_000, 7500), timeout(30, 28));
-        assert_eq!(now.timeout(9_000, 7500), timeout(30, 0), "it is due");
-        assert_eq!(now.timeout(0, 7500), None);
+        let second = Duration::from_secs(1);
+        for (deadline, age, left) in [
+            (17_000, Some(2 * second), Some(28 * second)),
+            (9_000, Some(34 * second), Some(Duration::ZERO)), // it is due
+            (0, None, None),
+            (17_600, Some(Duration::ZERO), Some(second * 152 / 5)), // a moment later
+            (20_000, None, None),                                   // in the future
+        ] {
+            assert_eq!(now.age(deadline, 7500), age, "{deadline}");
+            let timeout = left.map(|left| Timeout { after: 30 * second, left });
+            assert_eq!(now.timeout(deadline, 7500), timeout, "{deadline}");
+        }
     }
 
     proptest! {

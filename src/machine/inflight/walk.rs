@@ -49,7 +49,7 @@ pub struct TagsReading {
 }
 
 /// A started command at one moment.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CommandReading {
     /// Address of its request.
     pub request: u64,

@@ -9,20 +9,16 @@ use super::super::NEEDED;
 use super::*;
 use crate::machine::types::Structure;
 
-/// Every member has 16 bytes, more than most need; those of `blk_mq_tags` are structs.
+/// Every member has 16 bytes, more than most need; `blk_mq_tags` has structs as members.
 fn types() -> Types {
     let structure = |name: &str| {
         let (_, needed) = NEEDED.iter().find(|(n, _)| *n == name)?;
         // not needed, but read where it is described
         let more = (name == "nvme_queue").then_some("dbbuf_cq_ei");
-        let members: Vec<&str> = needed.iter().copied().chain(more).collect();
-        let count = u32::try_from(members.len()).ok()?;
         let each = if name == "blk_mq_tags" { 128 } else { 16 };
-        let at = (0..count).map(|n| n * each);
-        Some(Structure {
-            size: count * each,
-            members: members.iter().map(|m| (*m).to_owned()).zip(at).collect(),
-        })
+        let names = needed.iter().copied().chain(more).map(str::to_owned);
+        let members: BTreeMap<_, _> = names.zip((0..).step_by(each as usize)).collect();
+        Some(Structure { size: members.len() as u32 * each, members })
     };
     Types::new(structure).unwrap()
 }
@@ -148,21 +144,12 @@ fn a_command_is_found_with_its_queue() {
     let types = types();
     let mut memory = machine(&types);
     let mut walker = Walker::new(&mut memory, &types);
-    let controllers = walker.controllers(HEAD).unwrap();
-    let [ctrl] = controllers[..] else {
-        panic!("{controllers:?}");
-    };
-    assert_eq!(ctrl.instance, 3);
-    let queues = walker.queues(&ctrl);
-    let [tags] = queues[..] else {
-        panic!("{queues:?}");
-    };
-    assert_eq!(tags.qid, 1);
+    let [ctrl] = walker.controllers(HEAD).unwrap()[..] else { panic!() };
+    let [tags] = walker.queues(&ctrl)[..] else { panic!() };
+    assert_eq!((ctrl.instance, tags.qid), (3, 1));
     let reading = walker.commands(&tags).unwrap();
     assert_eq!((reading.total, reading.used), (4, 1));
-    let [command] = reading.commands[..] else {
-        panic!("{reading:?}");
-    };
+    let [command] = reading.commands[..] else { panic!("{reading:?}") };
     assert_eq!((command.request, command.tag), (REQUEST, 2));
     assert_eq!(command.sqe.unwrap().cid(), 0x5002);
     let ticks = Ticks { now: 850, hz: 100 };

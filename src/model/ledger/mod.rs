@@ -607,60 +607,32 @@ impl TraceLedger {
 }
 
 #[cfg(test)]
-mod target_tests {
-    use super::*;
-
-    #[test]
-    fn a_loss_is_not_exact() {
-        let mut ledger = HostLedger::default();
-        assert!(ledger.is_exact());
-        ledger.skipped.insert("fetch".into(), 2);
-        assert_eq!(ledger.degraded(), ["2 skipped program runs"]);
-    }
-}
-
-#[cfg(test)]
-mod trace_tests {
+mod tests {
     use super::*;
     use crate::testing::EventBuilder;
 
-    fn submit(pid: u32, knows_submitter: bool) -> EventKind {
-        let made = EventBuilder::read().submitter(pid, pid + 1, b"fio");
-        let made = if knows_submitter { made } else { made.unknown_submitter() };
-        made.submit().what
-    }
-
     #[test]
-    fn own_commands_are_those_of_the_process() {
+    fn own_commands_come_from_this_process() {
         let mut shown = Shown::default();
-        for (what, own) in [
-            (submit(7, true), Some(7)),
-            (submit(8, true), Some(7)),
-            // not observed: the pid is not valid
-            (submit(7, false), Some(7)),
-            (submit(7, true), None),
-        ] {
-            shown.add_own(&what, own);
-        }
+        let read = |pid| EventBuilder::read().submitter(pid, pid + 1, b"fio");
+        // not observed: the pid is not valid
+        let made = [read(7), read(8), read(7).unknown_submitter()];
+        made.iter().for_each(|made| shown.add_own(&made.submit().what, Some(7)));
+        shown.add_own(&read(7).submit().what, None);
         assert_eq!(shown.own, 1);
     }
 
     #[test]
     fn the_share_is_of_the_commands_shown() {
-        let share = |own_commands, commands_shown, submits_shown| {
-            let ledger = TraceLedger {
-                own_commands,
-                commands_shown,
-                submits_shown,
-                ..TraceLedger::default()
-            };
-            ledger.own_share()
-        };
-        assert_eq!(share(0, 10, 0), None);
-        let few = "12 of 3400 commands (0.4%) are nvme-deep's own";
-        assert_eq!(share(12, 3400, 0).as_deref(), Some(few));
-        assert_eq!(share(12, 3399, 3400).as_deref(), Some(few));
-        let text = share(1, 1 << 20, 0).unwrap();
-        assert!(text.contains("(less than 0.1%)"), "{text}");
+        for (own_commands, commands_shown, submits_shown, text) in [
+            (0, 10, 0, None),
+            (12, 3400, 0, Some("12 of 3400 commands (0.4%) are nvme-deep's own")),
+            (12, 3399, 3400, Some("12 of 3400 commands (0.4%) are nvme-deep's own")),
+            (1, 9999, 0, Some("1 of 9999 commands (less than 0.1%) are nvme-deep's own")),
+        ] {
+            let of_trace = TraceLedger::default();
+            let found = TraceLedger { own_commands, commands_shown, submits_shown, ..of_trace };
+            assert_eq!(found.own_share().as_deref(), text);
+        }
     }
 }

@@ -63,18 +63,8 @@ mod tests {
 
     #[test]
     fn others_are_replaced() {
-        for cgroup in [
-            "",
-            "a",
-            "/a/../../../etc",
-            "/./a",
-            "/a//b",
-            "/it's",
-            "/a\nb",
-            "/\u{1b}[2J",
-            "/\u{202e}x",
-            "/\\x1b",
-        ] {
+        let others = "|a|/a/../../../etc|/./a|/a//b|/it's|/a\nb|/\u{1b}[2J|/\u{202e}x|/\\x1b";
+        for cgroup in others.split('|') {
             assert_eq!(shown(cgroup), "/sys/fs/cgroup/CGROUP/io.max", "{cgroup}");
         }
     }

@@ -82,49 +82,16 @@ mod tests {
     }
 
     #[test]
-    fn names_of_the_kernel_are_kept() {
-        for name in [
-            "nvme0",
-            "nvme0n1",
-            "nvme0c0n1",
-            "nvme12n3p4",
-            "sda",
-            "sdab1",
-            "vda",
-            "xvdb",
-            "dm-0",
-            "md0",
-            "md127",
-            "loop0",
-            "nbd3",
-        ] {
+    fn names_of_the_kernel_are_kept_and_others_are_replaced() {
+        let good =
+            "nvme0 nvme0n1 nvme0c0n1 nvme12n3p4 sda sdab1 vda xvdb dm-0 md0 md127 loop0 nbd3";
+        for name in good.split(' ') {
             assert_eq!(shown(name), name);
         }
-    }
-
-    #[test]
-    fn others_are_replaced() {
-        for name in [
-            "",
-            "nvme",
-            "nvme0n",
-            "nvmen1",
-            "nvme0c1",
-            "nvme0p1",
-            "nvme0n1p",
-            "sd",
-            "sd1",
-            "dm-",
-            "md_x",
-            "nvme0n1; curl x | sh",
-            "$(reboot)",
-            "nvme0n1\n",
-            "../sda",
-            "nvme0n1/../x",
-            "nvme0n1 ",
-            "nvme00000000000000000000000000000000n1",
-            "nvme0\u{661}n1",
-        ] {
+        let bad = "|nvme|nvme0n|nvmen1|nvme0c1|nvme0p1|nvme0n1p|sd|sd1|dm-|md_x|../sda|$(reboot)|\
+                   nvme0n1; curl x \u{7c} sh|nvme0n1\n|nvme0n1/../x|nvme0n1 |nvme0\u{661}n1|\
+                   nvme00000000000000000000000000000000n1";
+        for name in bad.split('|') {
             assert_eq!(shown(name), "DISK", "{name}");
         }
     }

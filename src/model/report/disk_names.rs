@@ -72,34 +72,29 @@ mod tests {
     use crate::model::machine::DiskInfo;
 
     fn controller(instance: u32, disks: &[(&str, u32)]) -> ControllerInfo {
-        let disk = |(name, nsid): &(&str, u32)| DiskInfo {
-            name: (*name).into(),
-            nsid: *nsid,
+        let disks = disks.iter().map(|&(name, nsid)| DiskInfo {
+            name: name.into(),
+            nsid,
             ..DiskInfo::default()
-        };
-        ControllerInfo {
-            instance,
-            disks: disks.iter().map(disk).collect(),
-            ..ControllerInfo::default()
-        }
+        });
+        ControllerInfo { instance, disks: disks.collect(), ..ControllerInfo::default() }
     }
-
-    const IO: QueueKind = QueueKind::Io;
-    const ADMIN: QueueKind = QueueKind::Admin;
-
     #[test]
-    fn a_name_is_that_of_sysfs_and_never_made_of_numbers() {
+    fn a_name_comes_from_sysfs_and_is_never_made_of_numbers() {
+        use QueueKind::{Admin, Io};
         let mut names = DiskNames::default();
-        let subject = |names: &DiskNames, ctrl, nsid, queue, code| {
-            names.subject(ctrl, nsid, Opcode { queue, code })
-        };
-        assert_eq!(subject(&names, 1, 7, IO, 2), "nvme1 ns 7 read");
+        let none = names.subject(1, 7, Opcode { queue: Io, code: 2 });
+        assert_eq!(none, "nvme1 ns 7 read");
         names.recorded(&[controller(1, &[("nvme0c1n2", 7), ("", 8)])]);
-        assert_eq!(subject(&names, 1, 7, IO, 2), "nvme0c1n2 read");
-        assert_eq!(subject(&names, 1, 8, IO, 2), "nvme1 ns 8 read");
-        assert_eq!(subject(&names, 1, u32::MAX, IO, 0), "nvme1 ns all flush");
-        assert_eq!(subject(&names, 1, 7, ADMIN, 6), "nvme1 admin ns 7 identify");
-        assert_eq!(subject(&names, 1, 7, IO, FABRICS), "nvme1 fabrics");
+        for (nsid, queue, code, subject) in [
+            (7, Io, 2, "nvme0c1n2 read"),
+            (8, Io, 2, "nvme1 ns 8 read"),
+            (u32::MAX, Io, 0, "nvme1 ns all flush"),
+            (7, Admin, 6, "nvme1 admin ns 7 identify"),
+            (7, Io, FABRICS, "nvme1 fabrics"),
+        ] {
+            assert_eq!(names.subject(1, nsid, Opcode { queue, code }), subject);
+        }
         assert_eq!(names.disk(1, 7), "nvme0c1n2");
         assert_eq!(names.disk(2, 7), "nvme2 ns 7");
         assert_eq!(names.disk(2, u32::MAX), "nvme2 ns all");

@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_join_with_those_of_kubernetes() {
+    fn labels_join_with_kubernetes_labels() {
         let id = format!("{:0<64}", "abc1");
         let uid = "0b6d2f9e-1c3a-4d5e-8f70-112233445566";
         let path = format!("/kubepods/pod{uid}/{id}");
@@ -310,9 +310,8 @@ mod tests {
     }
 
     #[test]
-    fn priorities_are_those_of_ionice() {
+    fn priorities_are_as_ionice_shows_them() {
         let texts = [0, 0x2000, 0x4004, 0x6000, 0x8001].map(priority);
-        let want = ["none", "realtime 0", "best-effort 4", "idle", "class 4 1"];
-        assert_eq!(texts, want);
+        assert_eq!(texts, ["none", "realtime 0", "best-effort 4", "idle", "class 4 1"]);
     }
 }

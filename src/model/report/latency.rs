@@ -407,16 +407,13 @@ mod tests {
     #[test]
     fn patterns_of_one_row_become_stages_and_joined_stages_that_add_up() {
         let mut snapshot = Snapshot::default();
-        let full = 0b010_1001;
-        let no_doorbell = 0b010_0001;
         let stage_set = StageSet::Basic;
-        snapshot
-            .cells
-            .insert((READS, full), cell(stage_set, full, &[&[10, 20, 300, 40], &[1, 2, 3, 4]]));
-        snapshot
-            .cells
-            .insert((READS, no_doorbell), cell(stage_set, no_doorbell, &[&[10, 320, 40]]));
-        let rows = rows(&snapshot, stage_set, None, Duration::from_secs(1));
+        let full: &[&[u64]] = &[&[10, 20, 300, 40], &[1, 2, 3, 4]];
+        let no_doorbell: &[&[u64]] = &[&[10, 320, 40]];
+        for (pattern, commands) in [(0b010_1001, full), (0b010_0001, no_doorbell)] {
+            snapshot.cells.insert((READS, pattern), cell(stage_set, pattern, commands));
+        }
+        let rows = rows(&snapshot, stage_set, None, S);
         assert_eq!(rows.len(), 1);
         let names: Vec<_> =
             rows[0].stages.iter().map(|s| (s.name.as_str(), s.hist.count())).collect();
@@ -433,26 +430,12 @@ mod tests {
         let (mut before, mut after) = (Snapshot::default(), Snapshot::default());
         before.cells.insert((READS, 0), cell(StageSet::Total, 0, &[&[100]]));
         after.cells.insert((READS, 0), cell(StageSet::Total, 0, &[&[100], &[900], &[900]]));
-        let rows = rows(&after.minus(&before), StageSet::Total, None, Duration::from_millis(500));
-        assert_eq!(rows[0].count, 2);
-        assert!((rows[0].iops - 4.0).abs() < 1e-9);
-        assert_eq!(rows[0].total.percentile(50.0).map(|ns| ns > 800), Some(true));
+        let found = rows(&after.minus(&before), StageSet::Total, None, S / 2);
+        assert_eq!(found[0].count, 2);
+        assert!((found[0].iops - 4.0).abs() < 1e-9);
+        assert_eq!(found[0].total.percentile(50.0).map(|ns| ns > 800), Some(true));
+        assert!(rows(&after.minus(&after), StageSet::Total, None, S).is_empty());
     }
-
-    #[test]
-    fn a_row_without_commands_in_the_interval_is_left_out() {
-        let mut snapshot = Snapshot::default();
-        snapshot.cells.insert((READS, 0), cell(StageSet::Total, 0, &[&[100]]));
-        assert!(
-            rows(&snapshot.minus(&snapshot), StageSet::Total, None, Duration::from_secs(1))
-                .is_empty()
-        );
-    }
-}
-
-#[cfg(test)]
-mod idle_tests {
-    use super::*;
 
     const S: Duration = Duration::from_secs(1);
 
@@ -465,17 +448,10 @@ mod idle_tests {
         assert_eq!(idle.skip(S, Duration::MAX, S), u64::MAX - 1);
         assert_eq!(idle.skip(2 * S, S, S), 0);
         assert!(idle.text().is_some_and(|t| t.contains("18446744073709551615 intervals")));
-    }
-
-    #[test]
-    fn many_short_gaps_have_an_end() {
+        // many short gaps have an end
         let mut idle = Idle::default();
         let reported: u64 = (0..1000).map(|_| 50 - idle.skip(S, 51 * S, S)).sum();
         assert_eq!(reported, IN_ALL);
-    }
-
-    #[test]
-    fn a_multiple_saturates() {
         assert_eq!(times(Duration::from_millis(1500), 5), Duration::from_millis(7500));
         assert_eq!(times(Duration::MAX, u64::MAX).as_secs(), u64::MAX);
     }

@@ -315,14 +315,17 @@ mod tests {
 
     #[test]
     fn a_value_is_the_same_in_text_and_in_json() {
-        let both = |value: Value| (value.to_string(), serde_json::to_string(&value).unwrap());
-        let pair = |text: &str, json: &str| (text.to_owned(), json.to_owned());
-        assert_eq!(both(Value::Num(8)), pair("8", "8"));
-        assert_eq!(both(Value::Hex(16)), pair("0x10", "16"));
-        assert_eq!(both(Value::Flag(true)), pair("1", "true"));
-        let json = r#"{"code":26,"name":"x"}"#;
-        assert_eq!(both(Value::Code(26, "x")), pair("26:x", json));
-        assert_eq!(both(Value::HexCode(26, "x")), pair("0x1a:x", json));
+        let named = r#"{"code":26,"name":"x"}"#;
+        for (value, text, json) in [
+            (Value::Num(8), "8", "8"),
+            (Value::Hex(16), "0x10", "16"),
+            (Value::Flag(true), "1", "true"),
+            (Value::Code(26, "x"), "26:x", named),
+            (Value::HexCode(26, "x"), "0x1a:x", named),
+        ] {
+            assert_eq!(value.to_string(), text);
+            assert_eq!(serde_json::to_string(&value).unwrap(), json);
+        }
     }
 
     #[test]

@@ -87,18 +87,6 @@ fn the_verdict_is_by_the_part_that_is_sequential() {
 }
 
 #[test]
-fn json_has_the_same_numbers() {
-    let mut out = vec![];
-    json(&report(), &mut out).unwrap();
-    let value: serde_json::Value = serde_json::from_slice(&out).unwrap();
-    let row = &value["rows"][0];
-    assert_eq!((&row["sequential"], &row["random"]), (&29.into(), &1.into()));
-    assert_eq!(row["size_blocks"]["buckets"][0]["first"], 8);
-    assert_eq!(row["depth"]["count"], 30);
-    assert_eq!(value["without_blocks"], 3);
-}
-
-#[test]
 fn a_picture_has_the_counts_in_its_notes() {
     let report = report();
     let mut svg = Box::new(Svg::new(size(&report), "patterns"));

@@ -228,27 +228,3 @@ pub(crate) fn missing_hooks(plan: &AttachPlan) -> Vec<MissingHook> {
 
 #[cfg(test)]
 mod tests;
-
-#[cfg(test)]
-mod cost_tests {
-    use super::*;
-    use crate::model::stage::StageSet;
-    use crate::probe::catalog::number_of;
-    use crate::probe::plan::tests::everything;
-    use crate::probe::plan::{Policy, plan};
-
-    #[test]
-    fn programs_add_up() {
-        let plan = plan(StageSet::Total, &everything(), &Policy::default()).unwrap();
-        let mut runs = vec![Runs::default(); CATALOG.len()];
-        runs[number_of("setup_out_btf").unwrap()] = Runs { count: 10, ns: 2000 };
-        runs[number_of("complete_btf").unwrap()] = Runs { count: 10, ns: 3000 };
-        // not in the plan
-        runs[number_of("cqe_btf").unwrap()] = Runs { count: 1, ns: 1 };
-        let cost = OwnCost::new(&plan, &runs, 1_000_000, 10);
-        assert_eq!(cost.run_ns, 5000);
-        assert_eq!(cost.ns_per_command, Some(500.0));
-        assert!((cost.share_of_a_cpu - 0.005).abs() < 1e-12);
-        assert_eq!(OwnCost::new(&plan, &[], 1, 0).ns_per_command, None);
-    }
-}

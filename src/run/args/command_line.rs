@@ -110,15 +110,9 @@ pub fn with_files(words: Vec<OsString>, program: &Command) -> Vec<OsString> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
-
-    fn text(words: &str) -> String {
-        let words = joined(words.split(' ').map(OsString::from));
-        let words: Vec<&str> = words.iter().map(|word| word.to_str().unwrap()).collect();
-        words.join(" ")
-    }
+    use clap::CommandFactory;
+    use std::ffi::OsStr;
 
     #[test]
     fn files_are_arguments_in_any_order() {
@@ -143,10 +137,8 @@ mod tests {
             ("record -o run.nvd", "record -o run.nvd"),
         ] {
             let typed = format!("nvme-deep {typed}");
-            let words = joined(typed.split(' ').map(OsString::from));
-            let words = with_files(words, &program);
-            let words: Vec<&str> = words.iter().map(|word| word.to_str().unwrap()).collect();
-            assert_eq!(words[1..].join(" "), read);
+            let words = with_files(joined(typed.split(' ').map(OsString::from)), &program);
+            assert_eq!(words[1..].join(OsStr::new(" ")), read);
         }
     }
 
@@ -162,7 +154,8 @@ mod tests {
             ("latency --from a --stages", "latency --from a --stages"),
             ("latency --exec -- perf --stages fine", "latency --exec -- perf --stages fine"),
         ] {
-            assert_eq!(text(typed), read);
+            let words = joined(typed.split(' ').map(OsString::from));
+            assert_eq!(words.join(OsStr::new(" ")), read);
         }
     }
 }

@@ -411,6 +411,11 @@ once by a second signal.";
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::Args;
+    use crate::run::args::command_line::with_files;
+    use crate::run::exit::tests::MEANINGS;
+    use clap::{Command, CommandFactory, Parser};
+    use std::ffi::OsString;
 
     const S: Duration = Duration::from_secs(1);
 
@@ -422,70 +427,46 @@ mod tests {
         assert_eq!([2, 3].map(|n| schedule.due(n, 0)), [Some(3 * S), None]);
         assert_eq!(schedule.due(2, 5), Some(8 * S));
         assert_eq!(Schedule::default().due(0, 0), None);
-    }
-
-    #[test]
-    fn the_shorter_of_duration_and_count_ends_the_run() {
-        let end = |count, duration| {
+        // the shorter of duration and count ends the run
+        for (count, duration, end) in [
+            (Some(3), Some(2 * S), Some(2 * S)),
+            (Some(3), Some(5 * S), Some(3 * S)),
+            (None, Some(5 * S), Some(5 * S)),
+            (None, None, None),
+        ] {
             let run = RunTime { duration };
-            Schedule { interval: Some(S), count, run, delta: false }.end()
-        };
-        assert_eq!(end(Some(3), Some(2 * S)), Some(2 * S));
-        assert_eq!(end(Some(3), Some(5 * S)), Some(3 * S));
-        assert_eq!(end(None, Some(5 * S)), Some(5 * S));
-        assert_eq!(end(None, None), None);
-    }
-}
-
-#[cfg(test)]
-mod examples_tests {
-    use clap::{Command, CommandFactory, Parser};
-
-    use super::*;
-    use crate::cli::Args;
-    use crate::run::args::command_line::with_files;
-    use crate::run::exit::tests::MEANINGS;
-    use std::ffi::OsString;
-    use std::iter::from_fn;
-
-    /// The command lines of the examples, and what each does.
-    fn examples(help: &str) -> impl Iterator<Item = (&str, &str)> {
-        let mut lines = help.lines();
-        from_fn(move || {
-            let line = lines.find(|line| line.starts_with("  nvme-deep "))?;
-            Some((line.trim_start(), lines.next().unwrap_or_default().trim()))
-        })
+            let schedule = Schedule { interval: Some(S), count, run, delta: false };
+            assert_eq!(schedule.end(), end);
+        }
     }
 
-    /// The examples of a command and of its subcommands.
+    /// The examples of a command and of its subcommands are accepted.
     fn check(command: &Command, name: &str) {
-        let help = command.get_after_long_help().map(ToString::to_string);
-        let help = help.unwrap_or_else(|| panic!("{name} has no examples"));
-        let found: Vec<_> = examples(&help).collect();
-        assert!(!found.is_empty(), "{name}");
-        for (line, what) in found {
+        let help = command.get_after_long_help().map(ToString::to_string).unwrap_or_default();
+        let mut lines = help.lines();
+        let mut count = 0;
+        while let Some(line) = lines.find(|line| line.starts_with("  nvme-deep ")) {
+            let line = line.trim_start();
             assert!(line.starts_with(name), "{name}: {line}");
-            assert!(!what.is_empty(), "{line}");
+            assert!(lines.next().is_some_and(|what| !what.trim().is_empty()), "{line}");
             let words = line.split(' ').map(OsString::from).collect();
             if let Err(refused) = Args::try_parse_from(with_files(words, &Args::command())) {
                 panic!("{line}: {refused}");
             }
+            count += 1;
         }
+        assert!(count > 0, "{name} has no examples");
         for sub in command.get_subcommands().filter(|c| !c.is_hide_set()) {
             check(sub, &format!("{name} {}", sub.get_name()));
         }
     }
 
     #[test]
-    fn the_help_has_every_exit_code() {
+    fn the_help_has_every_exit_code_and_examples_which_are_accepted() {
         let (_, codes) = PROGRAM.split_once("Exit codes: ").unwrap();
         let codes = codes.split([' ', '\n']);
         let codes: Vec<u8> = codes.filter_map(|word| word.parse().ok()).collect();
         assert_eq!(codes, MEANINGS.map(|(code, _)| code));
-    }
-
-    #[test]
-    fn every_command_has_examples_which_are_accepted() {
         check(&Args::command(), "nvme-deep");
     }
 }

@@ -140,20 +140,12 @@ mod tests {
         let (program, stop) = started(&["sleep", "1000"]);
         assert!(stop.recv_timeout(Duration::from_millis(20)).is_err());
         assert!(program.end().is_ok());
-    }
-
-    #[test]
-    fn a_program_that_does_not_exist_is_wrong_usage() {
+        // without a program nothing ends the run
+        let (program, stop) = started(&[]);
+        assert!(stop.try_recv().is_err() && program.end().is_ok());
         let (waker, _stop) = channel();
         let error = Program::start(&["/no/such".into()], &waker).unwrap_err();
         assert_eq!(kind_of(&error), Kind::Usage);
         assert!(error.to_string().contains("`/no/such` can't be run"));
-    }
-
-    #[test]
-    fn without_a_program_nothing_ends_the_run() {
-        let (program, stop) = started(&[]);
-        assert!(stop.try_recv().is_err());
-        assert!(program.end().is_ok());
     }
 }

@@ -443,20 +443,16 @@ fn without_slots(controller: &str, pairing: Pairing) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::error::Kind;
-    use clap::Parser;
-
     use super::*;
-    use crate::cli::{Args, Command};
-    use crate::error::kind_of;
+    use crate::cli::Command;
+    use crate::cli::tests::parsed;
+    use crate::error::{Kind, kind_of};
     use crate::run::args::common::SessionOptions;
 
     #[test]
     fn a_run_that_needs_the_status_is_refused_where_it_cannot_be_read() {
-        let words = ["nvme-deep", "trace", "--errors", "--tee", "run.nvd"];
-        let Command::Trace(args) = Args::try_parse_from(words).unwrap().command else {
-            panic!("not trace");
-        };
+        let command = parsed("trace --errors --tee run.nvd").unwrap();
+        let Command::Trace(args) = command else { panic!() };
         let settings = args.settings().unwrap();
         let refused = require_status(&settings, false).unwrap_err();
         assert_eq!(kind_of(&refused), Kind::Kernel);

@@ -533,12 +533,10 @@ mod tests {
             assert_eq!(map.column_ns, column_ns, "{seconds} s");
             assert!((100..=250).contains(&map.columns), "{seconds} s: {map:?}");
         }
-    }
-
-    #[test]
-    fn columns_that_begin_within_a_wider_one_fit() {
+        // columns that begin within a wider one fit
         let map = of(Scale::Log, &[(1_612_000_000_000, 0), (4_110_000_000_000, 0)]);
         assert!(map.columns <= COLUMNS, "{}", map.columns);
+        assert_eq!(Grid::new(Scale::Log).finish().cells, []);
     }
 
     #[test]
@@ -563,10 +561,34 @@ mod tests {
         let map = of(Scale::Log, &[(0, 0), (0, 0), (0, 100_000)]);
         assert_eq!((map.rows[0], map.rows.len()), ((0, 1), 25));
         assert!(map.rows[1].0 > 10_000, "no decades between them: {:?}", map.rows[1]);
-        assert_eq!(
-            map.cells.iter().map(|c| (c.row, c.count)).collect::<Vec<_>>(),
-            [(0, 2), (12, 1)]
-        );
+        let cells: Vec<_> = map.cells.iter().map(|c| (c.row, c.count)).collect();
+        assert_eq!(cells, [(0, 2), (12, 1)]);
+    }
+
+    #[test]
+    fn stages_have_the_names_of_reports() {
+        use StageSet::{Basic, Fine, Full, Total};
+        for (name, stage_set, needs, from, to) in [
+            ("driver", Total, Total, "setup_out", "complete"),
+            ("device", Basic, Basic, "doorbell", "cqe"),
+            ("before", Basic, Full, "bio_submit", "start"),
+            ("end", Basic, Fine, "complete", "end"),
+            ("device.run", Fine, Fine, "doorbell", "irq"),
+            ("device.irq", Fine, Fine, "irq", "cqe"),
+            ("throttle", Full, Full, "bio_submit", "bio_queue"),
+            ("tag", Full, Full, "tag", "start"),
+            ("wbt+tag+queue", Full, Full, "wbt", "setup_out"),
+            ("submit+device", Basic, Basic, "setup_out", "cqe"),
+            ("submit+device+complete", Basic, Basic, "setup_out", "complete"),
+        ] {
+            let found = Interval::parse(name).unwrap();
+            assert_eq!((found.stage_set, found.needs()), (stage_set, needs), "{name}");
+            assert_eq!(found.points().map(|(a, b)| (a.name(), b.name())), Some((from, to)));
+        }
+        assert_eq!((Interval::TOTAL.needs(), Interval::TOTAL.points()), (Basic, None));
+        for wrong in ["", "devic", "fine:device", "irq", "queue+device"] {
+            assert!(Interval::parse(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]
@@ -579,11 +601,6 @@ mod tests {
             assert_eq!((found.len(), found[0].0), (2, 0));
             assert!(found[0].1.contains(&of_first) && found[1].1.contains(&9), "{found:?}");
         }
-    }
-
-    #[test]
-    fn an_empty_picture_has_no_cells() {
-        assert_eq!(Grid::new(Scale::Log).finish().cells, []);
     }
 
     proptest! {
@@ -608,37 +625,6 @@ mod tests {
                 cell.count -= 1;
             }
             prop_assert!(left.cells.iter().all(|c| c.count == 0));
-        }
-    }
-}
-
-#[cfg(test)]
-mod quantity_tests {
-    use super::*;
-
-    #[test]
-    fn stages_have_the_names_of_reports() {
-        let of = |name: &str| {
-            let interval = Interval::parse(name).unwrap();
-            let (from, to) = interval.points().unwrap();
-            (interval.stage_set, interval.needs(), from.name(), to.name())
-        };
-        let (none, basic) = (StageSet::Total, StageSet::Basic);
-        let (fine, full) = (StageSet::Fine, StageSet::Full);
-        assert_eq!(of("driver"), (none, none, "setup_out", "complete"));
-        assert_eq!(of("device"), (basic, basic, "doorbell", "cqe"));
-        assert_eq!(of("before"), (basic, full, "bio_submit", "start"));
-        assert_eq!(of("end"), (basic, fine, "complete", "end"));
-        assert_eq!(of("device.run"), (fine, fine, "doorbell", "irq"));
-        assert_eq!(of("device.irq"), (fine, fine, "irq", "cqe"));
-        assert_eq!(of("throttle"), (full, full, "bio_submit", "bio_queue"));
-        assert_eq!(of("tag"), (full, full, "tag", "start"));
-        assert_eq!(of("wbt+tag+queue"), (full, full, "wbt", "setup_out"));
-        assert_eq!(of("submit+device"), (basic, basic, "setup_out", "cqe"));
-        assert_eq!(of("submit+device+complete"), (basic, basic, "setup_out", "complete"));
-        assert_eq!((Interval::TOTAL.needs(), Interval::TOTAL.points()), (basic, None));
-        for wrong in ["", "devic", "fine:device", "irq", "queue+device"] {
-            assert!(Interval::parse(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -143,31 +143,25 @@ fn durations(first: u64, last: u64, most: u64) -> Vec<Tick> {
 mod tests {
     use super::*;
 
-    fn labels(axis: Axis, first: u64, last: u64) -> String {
-        let ticks = axis.ticks(first, last, 8);
-        let labels = ticks.into_iter().map(|t| t.label);
-        let labels: Vec<String> = labels.filter(|label| !label.is_empty()).collect();
-        labels.join(" ")
-    }
-
     #[test]
     fn ticks_are_round() {
-        assert_eq!(labels(Axis::Numbers, 0, 32), "0 5 10 15 20 25 30");
-        assert_eq!(labels(Axis::Numbers, 0, 1_000_000), "0 200000 400000 600000 800000 1000000");
-        assert_eq!(
-            labels(Axis::Numbers, 2_000_100, 2_000_161),
-            "2000100 2000110 2000120 2000130 2000140 2000150 2000160"
-        );
-        assert_eq!(labels(Axis::Durations, 90_000, 3_000_000), "100us 200us 500us 1ms 2ms");
-        assert_eq!(labels(Axis::Durations, 900, 30_000_000), "1us 10us 100us 1ms 10ms");
-        assert_eq!(labels(Axis::Bytes, 500, 9000), "512B 1K 2K 4K 8K");
-        assert_eq!(
-            labels(Axis::Blocks(512), 0, 1 << 21),
-            "0B 128M 256M 384M 512M 640M 768M 896M 1G"
-        );
-        assert_eq!(labels(Axis::Blocks(4096), 1000, 1010), "4000K 4008K 4016K 4024K 4032K 4040K");
-        assert_eq!(labels(Axis::Numbers, 5, 5), "5");
-        assert_eq!(labels(Axis::Numbers, u64::MAX, u64::MAX).len(), 20);
+        const M: u64 = 1_000_000;
+        for (axis, first, last, want) in [
+            (Axis::Numbers, 0, 32, "0 5 10 15 20 25 30"),
+            (Axis::Numbers, 0, M, "0 200000 400000 600000 800000 1000000"),
+            (Axis::Numbers, 700_100, 700_161, "700100 700110 700120 700130 700140 700150 700160"),
+            (Axis::Durations, 90_000, 3 * M, "100us 200us 500us 1ms 2ms"),
+            (Axis::Durations, 900, 30 * M, "1us 10us 100us 1ms 10ms"),
+            (Axis::Bytes, 500, 9000, "512B 1K 2K 4K 8K"),
+            (Axis::Blocks(512), 0, 1 << 21, "0B 128M 256M 384M 512M 640M 768M 896M 1G"),
+            (Axis::Blocks(4096), 1000, 1010, "4000K 4008K 4016K 4024K 4032K 4040K"),
+            (Axis::Numbers, 5, 5, "5"),
+            (Axis::Numbers, u64::MAX, u64::MAX, "18446744073709551615"),
+        ] {
+            let labels = axis.ticks(first, last, 8).into_iter().map(|tick| tick.label);
+            let labels: Vec<String> = labels.filter(|label| !label.is_empty()).collect();
+            assert_eq!(labels.join(" "), want);
+        }
     }
 
     #[test]

@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_are_those_of_units() {
+    fn durations_are_as_in_units() {
         let near = (3..=11).flat_map(|power| {
             let ten = 10_u64.pow(power);
             [ten, ten * 9_995 / 10_000, ten * 99_950 / 100_000]
@@ -292,7 +292,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn numbers_are_those_of_display(n in any::<u64>(), shift in 0..64_u32, i in any::<i64>()) {
+        fn numbers_are_as_in_display(n in any::<u64>(), shift in 0..64_u32, i in any::<i64>()) {
             let n: u64 = n >> shift;
             prop_assert_eq!(line(|l| l.dec(n)), n.to_string());
             prop_assert_eq!(line(|l| l.int(i)), i.to_string());
@@ -309,7 +309,7 @@ mod tests {
         }
 
         #[test]
-        fn json_strings_are_those_of_serde(text in any::<String>()) {
+        fn json_strings_are_as_in_serde(text in any::<String>()) {
             prop_assert_eq!(line(|l| l.json(&text)), serde_json::to_string(&text).unwrap());
         }
     }

@@ -182,14 +182,8 @@ mod tests {
     use crate::machine::inflight::Ticks;
 
     fn command(tag: u32, deadline: u64) -> CommandReading {
-        CommandReading {
-            request: u64::from(tag) * 0x100,
-            tag,
-            deadline,
-            timeout: 30,
-            completed: false,
-            sqe: None,
-        }
+        let request = u64::from(tag) * 0x100;
+        CommandReading { request, tag, deadline, timeout: 30, ..CommandReading::default() }
     }
 
     fn reading(commands: &[CommandReading]) -> Reading {

@@ -22,14 +22,8 @@ fn open(setup_ns: u64) -> OpenCommand {
 
 /// The same command as memory has it, started at jiffy 900 of 1000.
 fn read() -> CommandReading {
-    CommandReading {
-        request: 0x500,
-        tag: 5,
-        deadline: 930,
-        timeout: 30,
-        completed: false,
-        sqe: Some(open(0).submission.sqe),
-    }
+    let sqe = Some(open(0).submission.sqe);
+    CommandReading { request: 0x500, tag: 5, deadline: 930, timeout: 30, completed: false, sqe }
 }
 
 /// A run that has completed this many reads of 1 ms.
@@ -56,12 +50,9 @@ fn a_limit_is_a_time_or_a_multiple() {
     let time = Duration::from_millis(100);
     assert_eq!(AgeLimit::parse("100ms"), Ok(AgeLimit::Time(time)));
     assert_eq!(AgeLimit::parse("10x"), Ok(AgeLimit::TimesP99(10)));
-    for wrong in ["x", "0x", "1.5x", "-1x", "10X", "10", "99999999x"] {
-        let found = AgeLimit::parse(wrong);
-        assert!(found.is_err() || wrong == "10", "{wrong}: {found:?}");
+    for wrong in ["x", "0x", "1.5x", "-1x", "10X", "99999999x"] {
+        assert!(AgeLimit::parse(wrong).is_err(), "{wrong}");
     }
-    let error = AgeLimit::parse("0x").unwrap_err().to_string();
-    assert!(error.contains("as in `10x`"), "{error}");
 }
 
 #[test]

@@ -16,29 +16,25 @@ fn command(number: u32) -> EventBuilder {
 /// Commands with begin, length and namespace: each has its own command id.
 type Load = Vec<(u64, u64, u32)>;
 
-/// Event pairs in the order of their ends.
+/// Commands in the order of their ends.
 fn pairs(load: &Load) -> Vec<Event> {
-    let mut events: Vec<Event> = (0..)
-        .zip(load)
-        .map(|(n, (begin, length, nsid))| {
-            let made = command(n).nsid(*nsid).latency(*length);
-            made.at(begin + length).command()
-        })
-        .collect();
+    let mut events: Vec<Event> = made(load).map(|(_, end)| end.command()).collect();
     events.sort_by_key(|e| e.at_ns);
     events
 }
 
+/// Each command at its begin and at its end.
+fn made(load: &Load) -> impl Iterator<Item = (EventBuilder, EventBuilder)> {
+    (0..).zip(load).map(|(n, (begin, length, nsid))| {
+        let made = command(n).nsid(*nsid).latency(*length);
+        (made.at(*begin), made.at(begin + length))
+    })
+}
+
 /// Two events per command.
 fn events(load: &Load) -> Vec<Event> {
-    let mut events: Vec<Event> = (0..)
-        .zip(load)
-        .flat_map(|(n, (begin, length, nsid))| {
-            let made = command(n).nsid(*nsid).latency(*length);
-            let (begin, end) = (made.at(*begin), made.at(begin + length));
-            [begin.submit(), end.complete()]
-        })
-        .collect();
+    let mut events: Vec<Event> =
+        made(load).flat_map(|(begin, end)| [begin.submit(), end.complete()]).collect();
     // ends before begins of the same time
     events.sort_by_key(|e| (e.at_ns, matches!(e.what, EventKind::Submit(..))));
     events

@@ -15,7 +15,7 @@ use crate::model::group::{Group, GroupNames};
 use crate::model::ids::RowKey;
 use crate::model::ledger::{HookLine, Ledger};
 use crate::model::report::latency::{RowReport, rows};
-use crate::model::snapshot::Snapshot;
+use crate::model::snapshot::{Cell, Snapshot};
 use crate::model::stage::StageSet;
 use crate::nvme::opcode::{Opcode, QueueKind};
 use crate::serve::metrics::{ALL, collect};
@@ -27,15 +27,9 @@ fn example(commands: &[&[u64]]) -> Vec<RowReport> {
     let full = 0b010_1001;
     let basic = StageSet::Basic;
     snapshot.cells.insert((READS, full), cell(basic, full, commands));
-    let admin = RowKey {
-        ctrl: 1,
-        nsid: 0,
-        opcode: Opcode { queue: QueueKind::Admin, code: 0xc5 },
-        class: 0,
-    };
-    let mut unmeasured = cell(basic, full, &[]);
-    unmeasured.unmeasured = 2;
-    snapshot.cells.insert((admin, full), unmeasured);
+    let opcode = Opcode { queue: QueueKind::Admin, code: 0xc5 };
+    let admin = RowKey { ctrl: 1, nsid: 0, opcode, class: 0 };
+    snapshot.cells.insert((admin, full), Cell { unmeasured: 2, ..cell(basic, full, &[]) });
     rows(&snapshot, basic, None, Duration::from_secs(1))
 }
 
@@ -52,7 +46,7 @@ fn hook(target: &'static str, hits: u64) -> HookLine {
     }
 }
 
-/// The numbers of a row as those of the groups without a series.
+/// A row as the groups without a series have it.
 fn of_group(row: &RowReport) -> RowReport<Group> {
     RowReport {
         key: Group::OTHER,
@@ -69,16 +63,9 @@ fn of_group(row: &RowReport) -> RowReport<Group> {
 }
 
 fn text(rows: &[RowReport]) -> String {
-    let ledger = Ledger {
-        seen: 9,
-        no_row: 1,
-        hooks: vec![
-            hook("block_rq_requeue", 4),
-            hook("nvme_timeout", 2),
-            hook("nvme_cancel_request", 1),
-        ],
-        ..Ledger::default()
-    };
+    let hooks = [("block_rq_requeue", 4), ("nvme_timeout", 2), ("nvme_cancel_request", 1)];
+    let hooks = hooks.map(|(target, hits)| hook(target, hits)).into();
+    let ledger = Ledger { seen: 9, no_row: 1, hooks, ..Ledger::default() };
     let failures = Failures { by_type: [2, 0, 6, 1, 0, 0, 0, 0], retried: 5 };
     let groups: Vec<_> = rows.iter().take(1).map(of_group).collect();
     let families = collect(&Reading {

@@ -190,6 +190,9 @@ impl Lanes {
 mod tests {
     use super::*;
     use crate::model::ids::QueueId;
+    use crate::testing::EventBuilder;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
 
     #[test]
     fn a_rate_is_of_its_interval_and_then_zero() {
@@ -199,35 +202,22 @@ mod tests {
         let at = |ms: u64| 1_000_000_000 + ms * 1_000_000;
         assert_eq!(rates.add([queue, ctrl], at(10)), []);
         assert_eq!(rates.add([queue, ctrl], at(99)), []);
-        let seen: Vec<(u64, Place, f64)> = rates
-            .add([queue, ctrl], at(750))
-            .iter()
-            .map(|r| (r.at_ns, r.place, r.per_second))
-            .collect();
-        let want = [
-            (at(0), ctrl, 20.0),
-            (at(0), queue, 20.0),
-            (at(100), ctrl, 0.0),
-            (at(100), queue, 0.0),
-        ];
-        assert_eq!(seen, want);
-        let seen: Vec<(u64, f64)> = rates.end().iter().map(|r| (r.at_ns, r.per_second)).collect();
-        let want = [(at(700), 10.0), (at(700), 10.0), (at(800), 0.0), (at(800), 0.0)];
-        assert_eq!(seen, want);
+        let seen = |rates: &[Rate]| -> Vec<(u64, Place, f64)> {
+            rates.iter().map(|r| (r.at_ns, r.place, r.per_second)).collect()
+        };
+        let both = |ms, rate| [(at(ms), ctrl, rate), (at(ms), queue, rate)];
+        let found = seen(&rates.add([queue, ctrl], at(750)));
+        assert_eq!(found, [both(0, 20.0), both(100, 0.0)].concat());
+        assert_eq!(seen(&rates.end()), [both(700, 10.0), both(800, 0.0)].concat());
     }
-}
 
-#[cfg(test)]
-mod depth_tests {
-    use super::*;
-    use crate::testing::EventBuilder;
-    use proptest::collection::vec;
-    use proptest::prelude::*;
-
-    /// A command that ends at `at_ns`.
-    fn command(qid: u16, at_ns: u64, latency_ns: u64) -> Event {
-        let made = EventBuilder::read().qid(qid).latency(latency_ns);
-        made.at(at_ns).command()
+    /// The largest number of spans that overlap. One that ends where another begins does not.
+    fn overlap(spans: &[Span]) -> usize {
+        let at = |t: u64| {
+            let here = |s: &&Span| s.begin_ns <= t && t < s.end_ns.unwrap();
+            spans.iter().filter(here).count()
+        };
+        spans.iter().map(|s| at(s.begin_ns)).max().unwrap_or(0)
     }
 
     proptest! {
@@ -237,26 +227,25 @@ mod depth_tests {
             commands in vec((1_u16..3, 1_u64..100, 0_u64..60), 1..80), most in 1_usize..20,
         ) {
             const UNIT: u64 = 10_000_000;
-            let mut events: Vec<Event> = commands
-                .into_iter()
-                .map(|(qid, end, len)| command(qid, (100 + end) * UNIT, len * UNIT))
-                .collect();
+            let made = |(qid, end, length)| {
+                let read = EventBuilder::read().qid(qid).latency(length * UNIT);
+                read.at((100 + end) * UNIT).command()
+            };
+            let mut events: Vec<Event> = commands.into_iter().map(made).collect();
             events.sort_by_key(|e| e.at_ns);
             let mut begins = Begins(Longest::at_most(most));
             events.iter().for_each(|e| begins.add(e));
             let mut depths = Depths::new(begins);
             let mut found: Vec<Depth> = vec![];
+            let mut spans: Vec<(u16, Span)> = vec![];
             for event in &events {
                 let (span, id) = (Span::of(event).unwrap(), event.what.id().unwrap());
                 depths.add(id.queue(), &span);
                 found.extend(std::iter::from_fn(|| depths.next(event.at_ns)));
+                spans.push((id.qid, span));
             }
             found.extend(std::iter::from_fn(|| depths.next(u64::MAX)));
             prop_assert!(found.is_sorted_by_key(|d| d.at_ns));
-            let spans: Vec<(u16, Span)> = events
-                .iter()
-                .map(|e| (e.what.id().unwrap().qid, Span::of(e).unwrap()))
-                .collect();
             let in_flight = |qid: Option<u16>, t: u64| {
                 let here = |(of, s): &&(u16, Span)| {
                     qid.is_none_or(|q| q == *of) && s.begin_ns <= t && t < s.end_ns.unwrap()
@@ -275,33 +264,13 @@ mod depth_tests {
                 }
             }
         }
-    }
-}
 
-#[cfg(test)]
-mod lanes_tests {
-    use super::*;
-    use proptest::collection::vec;
-    use proptest::prelude::*;
-
-    /// The largest number of spans that overlap. One that ends where another begins does not.
-    fn overlap(spans: &[Span]) -> usize {
-        let at = |t: u64| {
-            let here = |s: &&Span| s.begin_ns <= t && t < s.end_ns.unwrap();
-            spans.iter().filter(here).count()
-        };
-        spans.iter().map(|s| at(s.begin_ns)).max().unwrap_or(0)
-    }
-
-    proptest! {
         #[test]
         fn there_are_as_many_lanes_as_commands_overlap(
             spans in vec((0_u64..100, 1_u64..30), 1..60),
         ) {
-            let mut spans: Vec<Span> = spans
-                .into_iter()
-                .map(|(begin_ns, len)| Span { begin_ns, end_ns: Some(begin_ns + len) })
-                .collect();
+            let span = |(begin_ns, length)| Span { begin_ns, end_ns: Some(begin_ns + length) };
+            let mut spans: Vec<Span> = spans.into_iter().map(span).collect();
             spans.sort_by_key(|s| s.end_ns);
             let mut lanes = Lanes::default();
             let placed: Vec<usize> = spans.iter().map(|s| lanes.put(s)).collect();
@@ -317,20 +286,14 @@ mod lanes_tests {
 
     /// More commands overlap than a queue can hold, as in a file that was made so.
     #[test]
-    fn lanes_are_bounded() {
-        let mut lanes = Lanes::default();
-        let open = Span { begin_ns: 5, end_ns: None };
-        for n in 0..MOST_LANES + 10 {
-            assert_eq!(lanes.put(&open), n.min(MOST_LANES - 1));
-        }
-        assert_eq!(lanes.ends.len(), MOST_LANES);
-    }
-
-    #[test]
-    fn a_command_without_an_end_keeps_its_lane() {
+    fn lanes_are_bounded_and_kept_until_the_end() {
         let mut lanes = Lanes::default();
         let open = Span { begin_ns: 5, end_ns: None };
         assert_eq!(lanes.put(&open), 0);
         assert_eq!(lanes.put(&Span { begin_ns: 9, end_ns: Some(10) }), 1);
+        for n in 2..MOST_LANES + 10 {
+            assert_eq!(lanes.put(&open), n.min(MOST_LANES - 1));
+        }
+        assert_eq!(lanes.ends.len(), MOST_LANES);
     }
 }
