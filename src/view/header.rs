@@ -247,13 +247,6 @@ mod tests {
         assert!(unknown["begin"].is_null() && unknown["boot_id"].is_null());
         assert!(object(Some(0))["begin"].as_str().unwrap().contains(":05.000000000"));
     }
-}
-
-#[cfg(test)]
-mod fill_tests {
-    use super::*;
-    use proptest::prelude::any;
-    use proptest::{prop_assert, proptest};
 
     proptest! {
         #[test]

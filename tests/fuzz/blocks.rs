@@ -82,10 +82,10 @@ pub fn of_recording(file: &[u8]) -> Vec<Part> {
 
 /// The block of a part.
 fn block(part: &Part, left: &mut usize) -> (Summary, Vec<u8>) {
-    let summary = |kind: u8, events: u32| Summary {
-        events: events as u16,
-        commands: events as u16,
-        ..Summary::at(Content::of(kind), part.at_ns)
+    let summary = |kind: u8, events: u32| {
+        let content = bytemuck::checked::try_cast(kind).unwrap_or(Content::Other);
+        let events = events as u16;
+        Summary { events, commands: events, ..Summary::at(content, part.at_ns) }
     };
     match part.kind {
         EQUAL => {

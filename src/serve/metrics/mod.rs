@@ -176,8 +176,8 @@ mod tests {
         let names: BTreeSet<_> = ALL.iter().map(|m| m.name).collect();
         assert_eq!(names.len(), ALL.len());
         for metric in ALL {
-            assert!(metric.name.ends_with(metric.unit), "{}", metric.name);
-            assert!(!metric.name.ends_with("_total"), "{}", metric.name);
+            let is_total = metric.name.ends_with("_total");
+            assert_eq!(is_total, metric.kind == MetricKind::Counter, "{}", metric.name);
             let plain = |c: char| c.is_ascii_lowercase() || c == '_';
             assert!(metric.name.chars().all(plain), "{}", metric.name);
             assert!(metric.help.ends_with('.'), "{}", metric.name);

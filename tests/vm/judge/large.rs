@@ -20,12 +20,10 @@ const ONE_WRITE_QUEUE: Suite = large("-one-queue", "nvme.write_queues=1 nvme.pol
 /// 128 CPUs may appear, 4 are there: QEMU permits to plug the others. The kernel sizes queues and per-CPU
 /// memory for 128.
 const FEW_OF_128: Suite = Suite {
-    script: "large",
     variant: "-few-of-128",
     smp: "4,maxcpus=128",
-    controllers: CONTROLLERS.split_at(2).0,
-    append: "",
     env: &[("MEM", "4G")],
+    ..Suite::of("large", &["nvme_null nvme0..2 0 max_ioqpairs=64 msix_qsize=65"])
 };
 
 /// These stage sets take so much memory that CPUs share cells.
