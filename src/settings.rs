@@ -31,7 +31,7 @@ pub struct Attaching {
     #[arg(long, hide_short_help = true, value_name = "FILE", group = LIVE)]
     pub btf: Option<PathBuf>,
 
-    /// Print the hooks, why better ones are not used, and the full ledger
+    /// Print the hooks, the reasons for fallbacks, the full ledger
     ///
     /// Also the cost of the tool's programs. -vv: libbpf's log too.
     #[arg(long, short, action = clap::ArgAction::Count)]
