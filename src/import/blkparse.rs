@@ -79,6 +79,7 @@ pub fn import(text: &str) -> (Imported, Unreads) {
         let next = devices.len() as u32;
         if devices.len() >= MOST && !devices.contains_key(line.device) {
             unreads.add("device beyond those that are kept", number, text);
+            imported.ledger.lost += 1;
             continue;
         }
         let ctrl = *devices.entry(line.device).or_insert(next);
@@ -86,7 +87,10 @@ pub fn import(text: &str) -> (Imported, Unreads) {
         let Some(sectors) = line.sectors else {
             // an end does not tell which of them it belongs to
             match line.action {
-                "D" | "C" => unreads.add("a request without sectors", number, text),
+                "D" | "C" => {
+                    unreads.add("a request without sectors", number, text);
+                    ledger.not_read += 1;
+                }
                 _ => ledger.other += 1,
             }
             continue;

@@ -3,7 +3,7 @@
 
 use crate::import::driver::Known;
 use crate::import::report::Report;
-use crate::model::ledger::{HostLedger, Ledger};
+use crate::model::ledger::Ledger;
 use crate::model::text::printable;
 use crate::recording::RunInfo;
 use crate::run::args::common as examples;
@@ -115,7 +115,7 @@ fn target(imported: Imported, args: &ImportArgs) -> Result<()> {
     for event in &imported.events {
         file.target_event(event);
     }
-    file.finish(Duration::ZERO, &HostLedger { imported: true, ..imported.ledger })?;
+    file.finish(Duration::ZERO, &imported.ledger)?;
     Ok(())
 }
 

@@ -133,7 +133,7 @@ impl Report {
         Self {
             format,
             what: if is_command { "command" } else { "request" },
-            ledger: HostLedger { imported: true, ..imported.ledger.clone() },
+            ledger: imported.ledger.clone(),
             resolution_ns: imported.target.resolution_ns,
             ..self
         }

@@ -52,6 +52,7 @@ pub fn parse(text: &str) -> (Trace, Unreads) {
         let is_full = numbers.len() >= MOST && !numbers.contains_key(name);
         if is_full || trace.entries.len() >= MOST_EVENTS {
             unreads.add("beyond those that are kept", number, text);
+            trace.lost += 1;
             continue;
         }
         let next = numbers.len() as u64;
@@ -100,4 +101,19 @@ pub fn states(trace: &Trace) -> Vec<State> {
         states[place].since.record(trace.ns(entry.tsc.saturating_sub(*begin)));
     }
     states
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::target::spdk_trace::import;
+
+    #[test]
+    fn lines_without_room_are_lost_events_of_the_ledger() {
+        let lines = (0..MOST + 3).map(|n| format!("1: {n}.000 A_{n} id: r1\n"));
+        let (trace, unreads) = parse(&lines.collect::<String>());
+        assert_eq!(trace.entries.len(), MOST);
+        assert_eq!(unreads.0[&"beyond those that are kept".into()].count, 3);
+        assert_eq!(import(&trace).ledger.lost, 3);
+    }
 }

@@ -87,6 +87,7 @@ impl Imported {
     pub fn finished(mut self) -> Self {
         self.events.sort_by_key(HostEvent::at_ns);
         self.events.iter().for_each(|event| self.ledger.count(event));
+        self.ledger.imported = true;
         self
     }
 }

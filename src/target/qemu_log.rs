@@ -207,7 +207,7 @@ impl Reader {
         let ledger = &mut self.imported.ledger;
         match why {
             Skip::Other => ledger.other += 1,
-            Skip::Malformed | Skip::Second => ledger.malformed += 1,
+            Skip::Malformed | Skip::Second => ledger.not_read += 1,
         }
     }
 

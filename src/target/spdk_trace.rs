@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Number;
 
 use super::{ImportError, Imported};
+use crate::model::ledger::HostLedger;
 use crate::model::machine::{HostCommand, HostEvent, HostPoint, HostTimes};
 use crate::model::target::{HostClock, HostController, TargetInfo, TargetKind};
 use crate::model::text::Text;
@@ -100,6 +101,9 @@ pub struct Trace {
     pub tpoints: Vec<Tracepoint>,
     /// The entries.
     pub entries: Vec<Entry>,
+    /// Entries of the text that found no room here.
+    #[serde(skip)]
+    pub lost: u64,
     /// The place of each tracepoint, by its number.
     #[serde(skip)]
     places: BTreeMap<u64, usize>,
@@ -181,6 +185,7 @@ pub fn import(trace: &Trace) -> Imported {
             ..TargetInfo::default()
         },
         controllers: vec![HostController { name: "spdk:0".into(), ..HostController::default() }],
+        ledger: HostLedger { lost: trace.lost, ..HostLedger::default() },
         ..Imported::default()
     };
     let mut flying: BTreeMap<_, HostCommand> = BTreeMap::new();

@@ -64,7 +64,7 @@ mod tests {
             without_begin: 1,
             without_end: 2,
             lost: 3,
-            malformed: 4,
+            not_read: 4,
             failed_checks: 5,
             hits: [("nvmet_req_init".into(), 8)].into(),
             ..HostLedger::default()
@@ -72,8 +72,9 @@ mod tests {
         let mut out = Vec::new();
         ledger_text(&ledger, false, &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
-        let want = "accuracy  DEGRADED: 7 commands; 1 without begin, 2 without end, 3 lost, 4\n          \
-                    malformed, 5 failed checks\nhook      nvmet_req_init: 8 hits, 0 skipped\n";
+        let want = "accuracy  DEGRADED: 7 commands; 1 end without a start, 2 starts without an end,\n          \
+                    3 events lost, 4 events not read, 5 hits that failed a check\nhook      \
+                    nvmet_req_init: 8 hits, 0 skipped\n";
         assert_eq!(text, want);
     }
 }

@@ -199,7 +199,7 @@ impl HostSource for HostSession {
         self.check()?;
         while let Some(record) = self.rings.next(Record::read) {
             let Some(record) = record else {
-                self.ledger.malformed += 1;
+                self.ledger.not_read += 1;
                 continue;
             };
             if let Some(number) = self.number(record.ctrl)? {
