@@ -8,9 +8,9 @@ use std::path::Path;
 
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
 
-use super::process::TargetError;
 use crate::machine::process as process_files;
-use crate::machine::process::MAX_BINARY;
+use crate::machine::process::{MAX_BINARY, unreadable};
+use anyhow::Result;
 
 /// What is needed of an executable.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -109,10 +109,9 @@ impl Symbols {
     ///
     /// # Errors
     /// If it cannot be read, or is no ELF file.
-    pub fn read(path: &Path) -> Result<Self, TargetError> {
-        let wrong = |error: String| TargetError::Unreadable { path: path.to_owned(), error };
-        let file = process_files::open(path).map_err(|e| wrong(e.to_string()))?;
-        Self::of(&file).map_err(wrong)
+    pub fn read(path: &Path) -> Result<Self> {
+        let file = process_files::open(path).map_err(|e| unreadable(path, &e.to_string()))?;
+        Self::of(&file).map_err(|e| unreadable(path, &e))
     }
 
     /// Reads an open executable of at most [`MAX_BINARY`] bytes.

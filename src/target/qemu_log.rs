@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
 use super::{Imported, value};
-use crate::model::machine::{HostCommand, HostEvent, HostPoint, HostTimes};
+use crate::model::target::{HostCommand, HostEvent, HostPoint, HostTimes};
 use crate::nvme::status::Status;
 
 /// The event that ends a command.
