@@ -10,7 +10,6 @@ use std::{fmt::Display, io, path::Path};
 
 use anyhow::Error;
 
-use crate::machine::process::TargetError;
 #[cfg(feature = "live")]
 use crate::probe::plan::NoPlan;
 
@@ -49,10 +48,7 @@ impl Failure {
 /// The kind of an error: of the first error in its chain that has one, or [`Kind::Run`].
 #[must_use]
 pub fn kind_of(error: &Error) -> Kind {
-    let kind = |cause: &(dyn StdError + 'static)| {
-        let target = || cause.downcast_ref().map(TargetError::kind);
-        cause.downcast_ref().map(|f: &Failure| f.kind).or_else(target)
-    };
+    let kind = |cause: &(dyn StdError + 'static)| cause.downcast_ref().map(|f: &Failure| f.kind);
     error.chain().find_map(kind).unwrap_or(Kind::Run)
 }
 

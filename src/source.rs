@@ -2,9 +2,11 @@
 //! Where the events of a target come from.
 
 use crate::model::ledger::HostLedger;
-use crate::model::machine::HostEvent;
-use crate::model::target::{HostController, TargetInfo};
+use crate::model::target::{HostController, HostEvent, TargetInfo};
 use anyhow::Result;
+
+/// Takes an event of a target, and the controllers that are known.
+pub type ToEvents<'t> = &'t mut dyn FnMut(&HostEvent, &[HostController]) -> Result<()>;
 
 /// A target that is traced.
 pub trait HostSource {
@@ -14,16 +16,12 @@ pub trait HostSource {
     /// The controllers that were seen so far.
     fn controllers(&self) -> &[HostController];
 
-    /// Passes on new events by time, except the latest: earlier ones may still arrive. With `all`,
-    /// those too. Returns true if there may be more.
+    /// Passes on new events by time, except the latest: earlier ones may still arrive. Returns true if
+    /// there may be more.
     ///
     /// # Errors
-    /// If the ring cannot be read, or data of the target contradict each other.
-    fn take(
-        &mut self,
-        all: bool,
-        to: &mut dyn FnMut(&HostEvent, &[HostController]),
-    ) -> Result<bool>;
+    /// If the ring cannot be read, or data of the target contradict each other; errors of `to`.
+    fn take(&mut self, to: ToEvents<'_>) -> Result<bool>;
 
     /// Fails if the target has ended: there will be no more events.
     ///
@@ -35,6 +33,6 @@ pub trait HostSource {
     /// commands in flight.
     ///
     /// # Errors
-    /// If the maps cannot be read.
-    fn end(&mut self, to: &mut dyn FnMut(&HostEvent, &[HostController])) -> Result<HostLedger>;
+    /// If the maps cannot be read; errors of `to`.
+    fn end(&mut self, to: ToEvents<'_>) -> Result<HostLedger>;
 }

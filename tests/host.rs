@@ -5,8 +5,7 @@
 use std::fs;
 use std::fs::File;
 
-use nvme_deep::model::machine::{HostCommand, HostEvent, HostPoint};
-use nvme_deep::model::target::HostClock;
+use nvme_deep::model::target::{HostClock, HostCommand, HostEvent, HostPoint};
 use nvme_deep::recording::HostRecording;
 use serde_json::Value;
 use tempfile::TempDir;

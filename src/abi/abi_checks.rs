@@ -21,9 +21,9 @@ use crate::abi::record::{
 use crate::model::counters::{COUNTS, Count, TYPES};
 use crate::model::filter::{MAX_CTRLS, MAX_LIST};
 use crate::model::ids::{CTRL, NSID_MASK, PATTERN_BITS};
-use crate::model::machine::{HOST_POINTS, HostPoint};
 use crate::model::point::{IN_RECORDS, NO_COMPLETE, NO_SETUP, Point};
 use crate::model::stage::StageSet;
+use crate::model::target::{HOST_POINTS, HostPoint};
 use crate::model::{histogram, origin as bios};
 use crate::probe::catalog::CATALOG;
 use crate::target::spdk::ARGS;

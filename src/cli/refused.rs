@@ -182,10 +182,14 @@ fn unknown(refused: &ClapError, words: &[OsString]) -> Option<String> {
     };
     let advice = similar.map(|name| format!(": did you mean `{name}`?")).unwrap_or_default();
     let program = Args::command();
-    let command = words.get(1).filter(|name| program.find_subcommand(name).is_some());
-    let command = command.and_then(|name| name.to_str()).map(|name| format!(" {name}"));
+    let (mut command, mut path) = (&program, "nvme-deep".to_owned());
+    for word in words.iter().skip(1) {
+        let Some(inner) = command.find_subcommand(word) else { break };
+        path = format!("{path} {}", inner.get_name());
+        command = inner;
+    }
     let end = if advice.is_empty() { "; " } else { " " };
-    Some(format!("{what}{advice}{end}see `nvme-deep{} -h`", command.unwrap_or_default()))
+    Some(format!("{what}{advice}{end}see `{path} -h`"))
 }
 
 /// An option without its value: `--stages[=<SET>]`, `--stages=fine`.

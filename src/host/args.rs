@@ -83,7 +83,7 @@ pub enum HostCommand {
     Msgs(HostSpdkArgs),
 }
 
-/// Which target.
+/// Which target, how long, and in which form.
 #[derive(Clone, Debug, clap::Args)]
 pub struct TargetArgs {
     /// The target of this kernel (nvmet), by its tracepoints
@@ -111,6 +111,17 @@ pub struct TargetArgs {
     /// Read a recording of the host side instead
     #[arg(long, value_name = "FILE", conflicts_with_all = ["nvmet", "pid"])]
     pub from: Option<PathBuf>,
+
+    /// Stop after this time (`5s`, `2m`)
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with = "from")]
+    pub duration: Option<Duration>,
+
+    #[arg(long, short = 'j', help = JSON, long_help = JSON_LONG)]
+    pub json: bool,
+
+    /// Print the hits of each hook
+    #[arg(long, short)]
+    pub verbose: bool,
 
     /// For tests, in debug builds: an error of the layout of requests, in bytes
     #[cfg_attr(
@@ -148,17 +159,6 @@ pub struct HostTraceArgs {
     /// Replace the file of -o if it exists
     #[arg(long, requires = "output")]
     pub force: bool,
-
-    /// Stop after this time (`5s`, `2m`)
-    #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with = "from")]
-    pub duration: Option<Duration>,
-
-    #[arg(long, short = 'j', help = JSON, long_help = JSON_LONG)]
-    pub json: bool,
-
-    /// Print the hits of each hook
-    #[arg(long, short)]
-    pub verbose: bool,
 }
 
 /// `host latency`.
@@ -168,17 +168,6 @@ pub struct HostTraceArgs {
 pub struct HostLatencyArgs {
     #[command(flatten)]
     pub target: TargetArgs,
-
-    /// Stop after this time (`5s`, `2m`)
-    #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with = "from")]
-    pub duration: Option<Duration>,
-
-    #[arg(long, short = 'j', help = JSON, long_help = JSON_LONG)]
-    pub json: bool,
-
-    /// Print the hits of each hook
-    #[arg(long, short)]
-    pub verbose: bool,
 
     /// When to use colour
     #[arg(long, value_name = "WHEN", default_value = "auto")]

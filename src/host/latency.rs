@@ -3,9 +3,8 @@
 
 use std::io::{BufWriter, Write};
 
-use crate::model::machine::HostEvent;
 use crate::model::report::parts::{PartKey, PartRows};
-use crate::model::target::{HostController, name_of};
+use crate::model::target::{HostController, HostEvent, name_of};
 use crate::model::text::word;
 use crate::nvme::subject::subject;
 use crate::view::parts::{parts_json, parts_text};
@@ -33,10 +32,10 @@ impl Taker for PartRows {
 /// One sentence each, with the exit code of its kind.
 pub fn run(args: &HostLatencyArgs) -> Result<()> {
     let mut rows = PartRows::new();
-    let ended = observe(&args.target, args.duration, args.verbose, &mut rows)?;
+    let ended = observe(&args.target, &mut rows)?;
     let name_of = |ctrl| name_of(&ended.controllers, ctrl);
     let mut out = BufWriter::new(stdout());
-    if args.json {
+    if args.target.json {
         parts_json("host_row", &rows, &name_of, &mut out)?;
     } else {
         let color = args.color.on_stdout(false);
@@ -51,7 +50,7 @@ pub fn run(args: &HostLatencyArgs) -> Result<()> {
         };
         parts_text(&rows, &shown, false, Theme { color }, &mut out)?;
     }
-    write_ledger(ended.ledger.as_ref(), args.json, args.verbose, &mut out)?;
+    write_ledger(ended.ledger.as_ref(), &args.target, &mut out)?;
     out.flush()?;
     ended.early
 }

@@ -7,18 +7,16 @@ mod latency;
 mod list;
 mod spdk;
 mod trace;
-pub mod view;
+mod view;
 
 use std::io::{Write, stderr};
-use std::mem::replace;
 use std::time::Duration;
 
 use crate::error::{Failure, Kind};
 use crate::host::view::{end_json, ledger_text};
 use crate::machine::System;
 use crate::model::ledger::HostLedger;
-use crate::model::machine::HostEvent;
-use crate::model::target::{HostController, TargetInfo};
+use crate::model::target::{HostController, HostEvent, TargetInfo};
 use crate::recording::HostRecording;
 use crate::run::start::{HostSession, QemuUsdt, prepare};
 use crate::settings::HostOptions;
@@ -30,14 +28,15 @@ use crate::run::drive::turns::{Turns, stop_receiver};
 use crate::run::eprint_note;
 use crate::run::input::{check_target_end, read_recording};
 
-/// Attaches to the target. `measure`: also the cost of each hook.
-fn attach(args: &TargetArgs, measure: bool) -> Result<Box<dyn HostSource>> {
+/// Attaches to the target.
+fn attach(args: &TargetArgs) -> Result<Box<dyn HostSource>> {
     prepare(None)?;
     let system = System::at("/");
     let session: Box<dyn HostSource> = match (args.nvmet, args.pid) {
-        (true, _) => Box::new(HostSession::nvmet(&system, measure)?),
+        (true, _) => Box::new(HostSession::nvmet(&system, args.verbose)?),
         (false, Some(pid)) if args.usdt => Box::new(QemuUsdt::of(&system, pid)?),
         (false, Some(pid)) => {
+            let measure = args.verbose;
             let options = HostOptions { measure, ends_only: args.ends, shift: args.test_shift };
             Box::new(HostSession::process(&system, pid, options)?)
         }
@@ -86,35 +85,20 @@ fn live(
 ) -> Result<Ended> {
     let stop = stop_receiver()?;
     let mut turns = Turns::begin(&stop, duration);
-    let (mut more, mut taken) = (true, Ok(()));
+    let mut more = true;
     while taker.pause()? && source.alive().is_ok() && turns.pause(more) {
-        more = source.take(false, &mut |event, controllers| {
-            if taken.is_ok() {
-                taken = taker.event(event, controllers);
-            }
-        })?;
-        replace(&mut taken, Ok(()))?;
+        more = source.take(&mut |event, controllers| taker.event(event, controllers))?;
     }
     let (took, early) = (turns.elapsed(), source.alive());
-    let ledger = source.end(&mut |event, controllers| {
-        if taken.is_ok() {
-            taken = taker.event(event, controllers);
-        }
-    })?;
-    taken?;
+    let ledger = source.end(&mut |event, controllers| taker.event(event, controllers))?;
     let (target, controllers) = (source.target().clone(), source.controllers().to_vec());
     Ok(Ended { target, controllers, ledger: Some(ledger), took, early })
 }
 
 /// Passes on the events of the target that was asked for, or of the recording of one.
-fn observe(
-    args: &TargetArgs,
-    duration: Option<Duration>,
-    measure: bool,
-    taker: &mut dyn Taker,
-) -> Result<Ended> {
+fn observe(args: &TargetArgs, taker: &mut dyn Taker) -> Result<Ended> {
     let Some(path) = &args.from else {
-        return live(attach(args, measure)?, duration, taker);
+        return live(attach(args)?, args.duration, taker);
     };
     let recording = read_recording(path)?;
     let early = check_target_end(&recording, path);
@@ -129,16 +113,11 @@ fn observe(
 ///
 /// # Errors
 /// Errors of the writer.
-fn write_ledger(
-    ledger: Option<&HostLedger>,
-    json: bool,
-    detail: bool,
-    out: &mut dyn Write,
-) -> Result<()> {
+fn write_ledger(ledger: Option<&HostLedger>, args: &TargetArgs, out: &mut dyn Write) -> Result<()> {
     match ledger {
-        Some(ledger) if json => end_json(ledger, out)?,
+        Some(ledger) if args.json => end_json(ledger, out)?,
         // a closed stderr is not an error
-        Some(ledger) => _ = ledger_text(ledger, detail, &mut stderr().lock()),
+        Some(ledger) => _ = ledger_text(ledger, args.verbose, &mut stderr().lock()),
         None => {}
     }
     Ok(())

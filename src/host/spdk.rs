@@ -1,23 +1,88 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `host spdk` and `host msgs`: what happens in a process of SPDK besides the commands.
 
+use std::io;
 use std::io::{BufWriter, Write};
 use std::time::{Duration, Instant};
 
-use crate::host::view::{MessageRow, messages_text, state_json, state_text};
 use crate::machine::System;
 use crate::model::target::TargetInfo;
+use crate::model::text::{Text, word};
 use crate::run::start::{Messages, StateChanges, prepare};
 use crate::symbols::process::Functions;
-use crate::target::spdk::StateChange;
+use crate::target::spdk::{StateChange, Value};
 use crate::view::json::typed_line;
 use anyhow::Result;
-use serde_json::json;
+use serde::Serialize;
+use serde_json::{Map, Value as Json, json};
 
 use crate::host::args::HostSpdkArgs;
 use crate::run::drive::turns::{Turns, stop_receiver};
 use crate::run::eprint_note;
 use crate::run::stdout::stdout;
+
+fn shown(value: &Value) -> String {
+    match value {
+        // a host that connects chooses its name
+        Value::Text(text) => word(text).into_owned(),
+        Value::Number(number) | Value::Named(number, None) => number.to_string(),
+        Value::Result(result) => result.to_string(),
+        Value::Address(address) => format!("{address:#x}"),
+        Value::Named(_, Some(name)) => (*name).into(),
+    }
+}
+
+/// Writes a change as a line.
+fn state_text(change: &StateChange, out: &mut dyn Write) -> io::Result<()> {
+    let fields = change.fields.iter();
+    let fields: Vec<String> =
+        fields.map(|(name, value)| format!("{name}={}", shown(value))).collect();
+    let fields = fields.join(", ");
+    writeln!(out, "{} - State {}: {fields}", change.at_ns, change.probe)
+}
+
+/// Writes a change as an object.
+fn state_json(change: &StateChange, out: &mut dyn Write) -> io::Result<()> {
+    let field = |(name, value): &(&str, Value)| {
+        let value = match value {
+            Value::Text(text) => json!(text),
+            Value::Number(number) | Value::Address(number) => json!(number),
+            Value::Result(result) => json!(result),
+            Value::Named(number, name) => json!({ "value": number, "name": name }),
+        };
+        ((*name).to_owned(), value)
+    };
+    let fields: Map<String, Json> = change.fields.iter().map(field).collect();
+    let line = json!({ "time_ns": change.at_ns, "probe": change.probe, "fields": fields });
+    typed_line("spdk_state", &line, out)
+}
+
+/// How often a function was passed on to other threads.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+struct MessageRow {
+    /// The function of SPDK that was called.
+    call: &'static str,
+    /// The function that was passed on; `None` if it has no symbol.
+    function: Option<Text>,
+    /// Its address.
+    address: u64,
+    /// Number of calls.
+    count: u64,
+}
+
+/// Writes a table, in the order of the rows.
+fn messages_text(rows: &[MessageRow], out: &mut dyn Write) -> io::Result<()> {
+    if rows.is_empty() {
+        return writeln!(out, "no message was sent");
+    }
+    writeln!(out, "{:>10} {:<22} FUNCTION", "COUNT", "CALL")?;
+    for row in rows {
+        let address = || format!("{:#x}", row.address);
+        let function = row.function.as_ref().map_or_else(address, |f| word(f).into_owned());
+        writeln!(out, "{:>10} {:<22} {function}", row.count, row.call)?;
+    }
+    Ok(())
+}
 
 /// Time between two looks at the functions that were passed on. One that is unloaded earlier has no
 /// name.
@@ -51,19 +116,17 @@ pub fn states(args: &HostSpdkArgs) -> Result<()> {
     let (who, probes) = (who(&changes.target()), changes.probes());
     eprint_note(&format!("tracing {who} by {probes} USDT probes"));
     let mut out = BufWriter::new(stdout());
-    let mut written = Ok(());
-    let mut write = |change: &StateChange, out: &mut dyn Write| {
-        if written.is_ok() {
-            written = match args.json {
-                true => state_json(change, out),
-                false => state_text(change, out),
-            };
+    let write = |change: &StateChange, out: &mut dyn Write| -> Result<()> {
+        match args.json {
+            true => state_json(change, out)?,
+            false => state_text(change, out)?,
         }
+        Ok(())
     };
     let stop = stop_receiver()?;
     let mut turns = Turns::begin(&stop, args.duration);
     loop {
-        let more = changes.take(false, &mut |change| write(change, &mut out))?;
+        let more = changes.take(&mut |change| write(change, &mut out))?;
         out.flush()?;
         if changes.alive().is_err() || !turns.pause(more) {
             break;
@@ -71,7 +134,6 @@ pub fn states(args: &HostSpdkArgs) -> Result<()> {
     }
     let alive = changes.alive();
     let (hits, lost) = changes.end(&mut |change| write(change, &mut out))?;
-    written?;
     if args.json {
         let line = json!({ "exact": lost == 0, "changes": hits, "lost": lost });
         typed_line("spdk_end", &line, &mut out)?;
@@ -79,7 +141,7 @@ pub fn states(args: &HostSpdkArgs) -> Result<()> {
         verdict(hits, "changes of state", lost);
     }
     out.flush()?;
-    Ok(alive?)
+    alive
 }
 
 /// Runs `host msgs`.
@@ -127,5 +189,49 @@ pub fn messages(args: &HostSpdkArgs) -> Result<()> {
         verdict(sent, "messages", lost);
     }
     out.flush()?;
-    Ok(alive?)
+    alive
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_is_a_line() {
+        let change = StateChange {
+            at_ns: 7,
+            probe: "nvmf_subsystem_change_state",
+            fields: vec![
+                ("nqn", Value::Text("nqn.a\u{1b}".into())),
+                ("to", Value::Named(1, Some("ACTIVATING"))),
+                ("from", Value::Named(9, None)),
+                ("status", Value::Result(-5)),
+                ("qpair", Value::Address(255)),
+            ],
+        };
+        let text = |write: &dyn Fn(&mut dyn Write) -> io::Result<()>| {
+            let mut out = Vec::new();
+            write(&mut out).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(
+            text(&|out| state_text(&change, out)),
+            "7 - State nvmf_subsystem_change_state: nqn=nqn.a\\u{1b}, to=ACTIVATING, from=9, status=-5, \
+             qpair=0xff\n"
+        );
+        let line: Json = serde_json::from_str(&text(&|out| state_json(&change, out))).unwrap();
+        assert_eq!(line["fields"]["to"]["name"], "ACTIVATING");
+        assert_eq!(line["fields"]["from"], json!({ "value": 9, "name": null }));
+        assert_eq!(line["fields"]["status"], -5);
+    }
+
+    #[test]
+    fn a_function_without_a_symbol_is_an_address() {
+        let row =
+            MessageRow { call: "spdk_thread_send_msg", function: None, address: 16, count: 3 };
+        let mut out = Vec::new();
+        messages_text(&[row], &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.ends_with("         3 spdk_thread_send_msg   0x10\n"), "{text}");
+    }
 }

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `host trace`: the events of a target, as lines or in a recording.
 
-use std::io::{BufWriter, Write, sink};
+use std::io::{BufWriter, Write, stderr};
 use std::path::Path;
 
-use crate::host::view::{event_json, event_text, target_json};
+use crate::host::view::{event_json, event_text, ledger_text, target_json};
 use crate::machine::System;
-use crate::model::machine::HostEvent;
-use crate::model::target::{HostController, name_of};
+use crate::model::target::{HostController, HostEvent, name_of};
 use crate::units::{counted, size_text};
 use anyhow::Result;
 
@@ -60,16 +59,17 @@ fn record(args: &HostTraceArgs, path: &Path) -> Result<()> {
         count: None,
         keep: None,
     };
-    let source = attach(&args.target, args.verbose)?;
+    let source = attach(&args.target)?;
     let mut file = FileWriter::of_target(&settings, source.target().clone(), &System::at("/"))?;
-    let ended = live(source, args.duration, &mut file)?;
+    let ended = live(source, args.target.duration, &mut file)?;
     file.target_controllers(&ended.controllers);
     let name = file.name();
     let ledger = ended.ledger.unwrap_or_default();
     let written = file.finish(ended.took, &ledger)?;
     let (commands, size) = (counted(ledger.commands, "command"), size_text(written.bytes));
     eprint_note(&format!("{name}: {commands}, {size}"));
-    write_ledger(Some(&ledger), false, args.verbose, &mut sink())?;
+    // a closed stderr is not an error
+    let _ = ledger_text(&ledger, args.target.verbose, &mut stderr().lock());
     ended.early
 }
 
@@ -81,13 +81,13 @@ pub fn run(args: &HostTraceArgs) -> Result<()> {
     if let Some(path) = &args.output {
         return record(args, path);
     }
-    let mut lines = Lines { json: args.json, out: BufWriter::new(stdout()) };
-    let ended = observe(&args.target, args.duration, args.verbose, &mut lines)?;
+    let mut lines = Lines { json: args.target.json, out: BufWriter::new(stdout()) };
+    let ended = observe(&args.target, &mut lines)?;
     let Lines { json, mut out } = lines;
     if json {
         target_json(&ended.target, &ended.controllers, &mut out)?;
     }
-    write_ledger(ended.ledger.as_ref(), json, args.verbose, &mut out)?;
+    write_ledger(ended.ledger.as_ref(), &args.target, &mut out)?;
     out.flush()?;
     ended.early
 }

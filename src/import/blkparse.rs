@@ -3,13 +3,19 @@
 
 use std::collections::BTreeMap;
 
-use super::lines::{SECOND, Unreads, time};
-use crate::model::machine::{HostCommand, HostEvent, HostPoint, HostTimes};
-use crate::model::target::{HostClock, HostController, TargetInfo, TargetKind};
+use super::lines::{MOST_OPEN, SECOND, Unreads, numbered, time};
+use super::report::Report;
+use crate::model::target::{
+    HostClock, HostCommand, HostController, HostEvent, HostPoint, HostTimes, TargetInfo, TargetKind,
+};
 use crate::target::Imported;
 
-/// Most requests in flight and most devices that are kept from any text.
-const MOST: usize = 1 << 18;
+/// What a text of blkparse lacks.
+const LACKS: [&str; 3] = [
+    "NVMe fields: no queue, no command id, no status",
+    "all but the time from issue (D) to completion (C), which is driver and device: `backend`",
+    "blocks: slba and nlb are sectors of 512 bytes",
+];
 
 /// An event: `259,1 2 5 0.000241000 211 D WFSM 8388872 + 32 [kworker/2:1H]`.
 struct Line<'t> {
@@ -56,7 +62,7 @@ fn code(rwbs: &str) -> Option<u8> {
 }
 
 /// Reads a text.
-pub fn import(text: &str) -> (Imported, Unreads) {
+pub fn import(text: &str) -> (Imported, Report) {
     let mut imported = Imported {
         target: TargetInfo {
             kind: TargetKind::Block,
@@ -67,33 +73,31 @@ pub fn import(text: &str) -> (Imported, Unreads) {
         },
         ..Imported::default()
     };
-    let mut unreads = Unreads::default();
+    let mut unread = Unreads::default();
     let mut devices: BTreeMap<&str, u32> = BTreeMap::new();
     let mut open: BTreeMap<(u32, (u64, u32)), HostCommand> = BTreeMap::new();
-    for (number, text) in (1..).zip(text.lines()) {
+    for (number, text) in numbered(text) {
         let Some(line) = line(text) else {
-            let kind = if text.trim().is_empty() { continue } else { "no event" };
-            unreads.add(kind, number, text);
+            unread.add("something else", number, text);
             continue;
         };
         let next = devices.len() as u32;
-        if devices.len() >= MOST && !devices.contains_key(line.device) {
-            unreads.add("device beyond those that are kept", number, text);
-            continue;
-        }
         let ctrl = *devices.entry(line.device).or_insert(next);
         let ledger = &mut imported.ledger;
         let Some(sectors) = line.sectors else {
             // an end does not tell which of them it belongs to
             match line.action {
-                "D" | "C" => unreads.add("a request without sectors", number, text),
+                "D" | "C" => {
+                    unread.add("a request without sectors", number, text);
+                    ledger.not_read += 1;
+                }
                 _ => ledger.other += 1,
             }
             continue;
         };
         let key = (ctrl, sectors);
         match line.action {
-            "D" if open.len() >= MOST => ledger.lost += 1,
+            "D" if open.len() >= MOST_OPEN => ledger.lost += 1,
             "D" => {
                 let known = Some(sectors).filter(|(_, count)| *count > 0);
                 let request = HostCommand {
@@ -125,10 +129,16 @@ pub fn import(text: &str) -> (Imported, Unreads) {
     imported.events.extend(open.into_values().map(HostEvent::Unfinished));
     let controllers = devices.into_iter().map(|(name, number)| HostController {
         number,
-        name: name.replace(',', ":").into(),
-        ..HostController::default()
+        ..HostController::named(name.replace(',', ":"))
     });
     imported.controllers = controllers.collect();
     imported.controllers.sort_by_key(|c| c.number);
-    (imported.finished(), unreads)
+    let imported = imported.finished();
+    let report = Report {
+        format: "blkparse",
+        lacks: LACKS.map(str::to_owned).to_vec(),
+        unread,
+        ..Report::of_target(&imported)
+    };
+    (imported, report)
 }

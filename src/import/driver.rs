@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::lines::{Found, Line, Unreads, read};
+use super::lines::{Found, Line, MOST_OPEN, Unreads, read};
 use crate::model::command_class::Conditions;
 use crate::model::event::{
     CommandId, CompletionStatus, Event, EventKind, Outcome, StackId, Submission,
@@ -21,8 +21,6 @@ use crate::nvme::sqe::{Parts, Sqe};
 use crate::nvme::status::Status;
 use crate::target::{value, word};
 
-/// Most commands in flight, allocations and disks that are kept from any text.
-const MOST: usize = 1 << 18;
 /// Sectors of 512 bytes in a block, of the sizes that Linux supports.
 const SECTORS: [u64; 2] = [1, 8];
 /// Most device numbers with a request at one sector: more are no mirror of a disk.
@@ -218,16 +216,11 @@ impl<'t> Known<'t> {
                     {
                         continue;
                     }
-                    if allocated.len() >= MOST {
-                        allocated.clear();
-                    }
                     let devices = allocated.entry(sector).or_default();
                     if !devices.contains(&device) && devices.len() < MOST_DEVICES {
                         devices.push(device);
                     }
-                    if fits.len() < MOST || fits.contains_key(device) {
-                        fits.entry(device).or_default().0 += 1;
-                    }
+                    fits.entry(device).or_default().0 += 1;
                 }
                 "nvme_setup_cmd" => {
                     let Some(((ctrl, _), _, fields)) = head(&event) else { continue };
@@ -290,7 +283,7 @@ pub fn import(text: &str, known: &Known<'_>, to: &mut dyn FnMut(&Event)) -> Cens
                 reader.lost(lost);
                 continue;
             }
-            Found::Other => "no event",
+            Found::Other => "something else",
             Found::Event(event) => match reader.event(event) {
                 true => continue,
                 false => event.name,
@@ -370,8 +363,7 @@ impl Reader<'_> {
 
     fn setup(&mut self, event: &Line<'_>) -> Option<()> {
         let ((ctrl, qid), disk, fields) = self.head(event)?;
-        let cid = number(event, fields, "cmdid").filter(|_| !event.hides_zeros);
-        let cid: u16 = cid.or_else(|| number(event, fields, "cid"))?.try_into().ok()?;
+        let cid = cid(event, fields)?;
         // also if the rest is not understood: the tag has a new command
         if self.open.remove(&(ctrl, qid, cid & TAG)).is_some() {
             self.ledger().overwritten += 1;
@@ -426,14 +418,11 @@ impl Reader<'_> {
             open.submission.bytes = size.and_then(|size| size.checked_mul(found.nlb));
         }
         self.ledger().seen += 1;
-        if self.open.len() >= MOST {
+        if self.open.len() >= MOST_OPEN {
             self.ledger().untracked += 1;
             return Some(());
         }
         self.open.insert((ctrl, qid, cid & TAG), open);
-        if self.last.len() >= MOST {
-            self.last.clear();
-        }
         self.last.insert((event.tid, event.cpu), (ctrl, qid, cid & TAG));
         Some(())
     }
@@ -442,10 +431,10 @@ impl Reader<'_> {
     fn disk(&mut self, id: &CommandId, name: &str) -> u32 {
         let disks = &mut self.census.disks;
         let key = (id.ctrl, id.nsid);
-        if name.is_empty() || disks.len() >= MOST && !disks.contains_key(&key) {
-            return 0;
+        match name {
+            "" => 0,
+            name => disks.entry(key).or_insert_with(|| (name.to_owned(), 0)).1,
         }
-        disks.entry(key).or_insert_with(|| (name.to_owned(), 0)).1
     }
 
     fn learn_size(&mut self, id: &CommandId, size: Option<u32>) {
@@ -486,9 +475,6 @@ impl Reader<'_> {
     fn allocate(&mut self, at_ns: u64, text: &str) -> Option<()> {
         let (device, sector, length) = sectors(text)?;
         if let Some(disk) = self.known.disks.get(device) {
-            if self.allocated.len() >= MOST {
-                self.allocated.clear();
-            }
             let entry = self.allocated.entry((*disk, sector));
             entry.and_modify(|known| *known = None).or_insert(Some((at_ns, length)));
         }
@@ -520,9 +506,6 @@ impl Reader<'_> {
         let ((ctrl, qid), _, fields) = self.head(event)?;
         let half = |key| u16::try_from(number(event, fields, key)?).ok();
         let (head, tail) = half("head").zip(half("tail"))?;
-        if self.cqes.len() >= MOST {
-            self.cqes.clear();
-        }
         let cqes = self.cqes.entry((ctrl, qid)).or_default();
         cqes.only = (cqes.waiting == 0).then_some((event.at_ns, event.cpu));
         cqes.waiting += 1;
@@ -542,8 +525,7 @@ impl Reader<'_> {
 
     fn complete(&mut self, event: &Line<'_>) -> Option<()> {
         let ((ctrl, qid), _, fields) = self.head(event)?;
-        let cid = number(event, fields, "cmdid").filter(|_| !event.hides_zeros);
-        let cid: u16 = cid.or_else(|| number(event, fields, "cid"))?.try_into().ok()?;
+        let cid = cid(event, fields)?;
         let key = (ctrl, qid, cid & TAG);
         let status = number(event, fields, "status").and_then(|s| u16::try_from(s).ok());
         let result = value(fields, "res").or_else(|| value(fields, "result"));
@@ -631,6 +613,12 @@ impl Reader<'_> {
 fn number(event: &Line<'_>, fields: &str, key: &str) -> Option<u64> {
     let is_there = word(fields, key).is_some();
     value(fields, key).or_else(|| (event.hides_zeros && !is_there).then_some(0))
+}
+
+/// The command id: `cmdid` of ftrace, `cid` of `perf trace`.
+fn cid(event: &Line<'_>, fields: &str) -> Option<u16> {
+    let key = if event.hides_zeros { "cid" } else { "cmdid" };
+    number(event, fields, key)?.try_into().ok()
 }
 
 /// `nvme0: disk=nvme0n1, qid=4, ` of ftrace, `disk: "nvme0n1", ctrl_id: 0, qid: 4` of `perf trace`:

@@ -11,8 +11,10 @@ use serde::Serialize;
 use super::lines::{Found, Line, Unreads, read};
 use crate::model::histogram::Histogram;
 use crate::target::value;
-use crate::units::nanos;
 use crate::view::json::{Dist, dist, typed_line};
+use crate::view::table::{Table, WIDE};
+use crate::view::text::times;
+use crate::view::theme::Theme;
 
 /// Offset of the doorbells in the BAR (NVMe over PCIe Transport, "Submission Queue Tail Doorbell").
 const DOORBELLS: u64 = 0x1000;
@@ -98,7 +100,7 @@ pub fn import(text: &str, bar: &Doorbells) -> KvmTrace {
             }
             Found::Event(event) if trace.event(&event, bar).is_some() => continue,
             Found::Event(event) => event.name,
-            Found::Other => "no event",
+            Found::Other => "something else",
         };
         trace.unreads.add(kind, number, line);
     }
@@ -156,31 +158,25 @@ impl KvmTrace {
     /// Errors of the writer.
     pub fn write(&self, json: bool, out: &mut dyn Write) -> io::Result<()> {
         let user = |count: u64| self.has_user.then_some(count);
-        if !json && !self.doorbells.is_empty() {
-            let names = ["WRITES", "IN_USER", "mean", "p50", "p99", "max"];
-            let names: String = names.iter().map(|name| format!("{name:>9}")).collect();
-            writeln!(out, "{:>5} {:<8}{names}", "QID", "DOORBELL")?;
-        }
-        for ((qid, of_cq), (times, in_user)) in &self.doorbells {
+        let mut table = Table::default();
+        for ((qid, of_cq), (times_ns, in_user)) in &self.doorbells {
+            let (qid, in_user) = (*qid, user(*in_user));
             if json {
                 let doorbell = if *of_cq { "cq_head" } else { "sq_tail" };
-                let (qid, in_user) = (*qid, user(*in_user));
-                let line = DoorbellLine { qid, doorbell, in_user, times: dist(times, false) };
+                let line = DoorbellLine { qid, doorbell, in_user, times: dist(times_ns, false) };
                 typed_line("kvm_doorbell", &line, out)?;
                 continue;
             }
-            let in_user = user(*in_user).map_or_else(|| "-".into(), |count| count.to_string());
-            let points = [times.mean(), times.percentile(50.0).map(|ns| ns as f64)];
-            let points = points.into_iter().chain([
-                times.percentile(99.0).map(|ns| ns as f64),
-                times.max().map(|ns| ns as f64),
-            ]);
-            let points: String =
-                points.map(|ns| format!("{:>9}", ns.map_or_else(|| "-".into(), nanos))).collect();
-            let doorbell = if *of_cq { "CQ head" } else { "SQ tail" };
-            writeln!(out, "{qid:>5} {doorbell:<8}{:>9}{in_user:>9}{points}", times.count())?;
+            let mut cells = vec![
+                ("<DOORBELL", if *of_cq { "CQ head" } else { "SQ tail" }.to_owned()),
+                ("QID", qid.to_string()),
+                ("WRITES", times_ns.count().to_string()),
+                ("IN_USER", in_user.map_or_else(|| "-".into(), |count| count.to_string())),
+            ];
+            cells.extend(times(times_ns, false, false));
+            table.row(cells);
         }
-        Ok(())
+        table.write(Theme { color: false }, WIDE, out)
     }
 }
 

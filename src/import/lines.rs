@@ -2,8 +2,6 @@
 //! Lines of tracepoints in the texts of ftrace, trace-cmd, `perf script` and `perf trace`, and the
 //! lines that nothing was read from.
 
-use std::collections::BTreeMap;
-
 use serde::Serialize;
 
 use crate::model::text::Text;
@@ -14,12 +12,15 @@ const MOST_KINDS: usize = 40;
 const MORE: &str = "other kinds";
 /// Characters that are shown of a kind and of a line.
 const SHOWN: (usize, usize) = (40, 160);
+/// Most commands in flight that are kept from any text.
+pub const MOST_OPEN: usize = 1 << 18;
 /// Nanoseconds of a second.
 pub const SECOND: u64 = 1_000_000_000;
 
 /// Lines of a kind that nothing was read from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Unread {
+    pub kind: Text,
     /// How many.
     pub count: u64,
     /// Number of the first one, from 1.
@@ -29,8 +30,8 @@ pub struct Unread {
 }
 
 /// The lines that nothing was read from, by kind.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Unreads(pub BTreeMap<Text, Unread>);
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Unreads(pub Vec<Unread>);
 
 fn cut(text: &str, most: usize) -> Text {
     let end = text.char_indices().nth(most).map_or(text.len(), |(at, _)| at);
@@ -39,14 +40,21 @@ fn cut(text: &str, most: usize) -> Text {
 
 impl Unreads {
     /// Counts a line.
-    pub fn add(&mut self, kind: &str, number: u64, line: &str) {
+    pub fn add(&mut self, kind: &str, line: u64, text: &str) {
         let mut kind = cut(kind, SHOWN.0);
-        if self.0.len() >= MOST_KINDS && !self.0.contains_key(&kind) {
+        if self.0.len() >= MOST_KINDS && self.0.iter().all(|known| known.kind != kind) {
             kind = MORE.into();
         }
-        let first = || Unread { count: 0, line: number, first: cut(line, SHOWN.1) };
-        self.0.entry(kind).or_insert_with(first).count += 1;
+        match self.0.iter_mut().find(|known| known.kind == kind) {
+            Some(known) => known.count += 1,
+            None => self.0.push(Unread { kind, count: 1, line, first: cut(text, SHOWN.1) }),
+        }
     }
+}
+
+/// The lines that are not empty, with their numbers from 1.
+pub fn numbered(text: &str) -> impl Iterator<Item = (u64, &str)> {
+    (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty())
 }
 
 /// An event of a tracepoint.
@@ -281,8 +289,10 @@ mod tests {
     fn kinds_are_bounded() {
         let mut all = Unreads::default();
         (0..1000).for_each(|n| all.add(&format!("k{n}"), n, &"x".repeat(1 << 20)));
-        assert_eq!((all.0.len(), all.0[&MORE.into()].count), (MOST_KINDS + 1, 1000 - 40));
-        assert!(all.0.values().all(|unread| unread.first.len() <= SHOWN.1));
+        let more = &all.0[MOST_KINDS];
+        assert_eq!((all.0.len(), more.kind.as_str()), (MOST_KINDS + 1, MORE));
+        assert_eq!(more.count, 1000 - 40);
+        assert!(all.0.iter().all(|unread| unread.first.len() <= SHOWN.1));
     }
 
     #[test]

@@ -2,8 +2,9 @@
 //! `import`: a text of another program becomes a recording.
 
 use crate::import::driver::Known;
+use crate::import::lines::Unreads;
 use crate::import::report::Report;
-use crate::model::ledger::{HostLedger, Ledger};
+use crate::model::ledger::Ledger;
 use crate::model::text::printable;
 use crate::recording::RunInfo;
 use crate::run::args::common::{JSON, JSON_LONG, ONLY_EXAMPLES, number};
@@ -13,7 +14,7 @@ use crate::run::outfile::is_stdout;
 use crate::run::recording::{FileSettings, FileWriter};
 use crate::run::stdout::stdout;
 use crate::target::spdk_trace::Trace;
-use crate::target::{Imported, spdk_trace};
+use crate::target::{Imported, MOST_EVENTS};
 use anyhow::Result;
 use std::io::{BufWriter, Write, stderr};
 use std::path::{Path, PathBuf};
@@ -106,22 +107,15 @@ fn driver(text: &str, args: &ImportArgs) -> Result<Report> {
 }
 
 /// Records what a target did.
-fn target(imported: Imported, args: &ImportArgs) -> Result<()> {
-    let Some(path) = &args.output else { return Ok(()) };
+fn target((imported, report): (Imported, Report), args: &ImportArgs) -> Result<Report> {
+    let Some(path) = &args.output else { return Ok(report) };
     let info = RunInfo { target: Some(imported.target), ..RunInfo::default() };
     let mut file = FileWriter::of_text(&settings(args, path), info)?;
     file.target_controllers(&imported.controllers);
     for event in &imported.events {
         file.target_event(event);
     }
-    file.finish(Duration::ZERO, &HostLedger { imported: true, ..imported.ledger })?;
-    Ok(())
-}
-
-fn spdk(trace: &Trace, args: &ImportArgs, report: Report) -> Result<Report> {
-    let imported = spdk_trace::import(trace);
-    let report = report.of_target(&imported, "SPDK's trace").with_states(spdk::states(trace));
-    target(imported, args)?;
+    file.finish(Duration::ZERO, &imported.ledger)?;
     Ok(report)
 }
 
@@ -144,34 +138,18 @@ pub fn run(args: &ImportArgs) -> Result<()> {
     };
     let report = match format {
         Format::Driver => driver(&text, args)?,
-        Format::Blkparse => {
-            let (imported, unreads) = blkparse::import(&text);
-            let report = Report::default().of_target(&imported, "blkparse").with(&unreads);
-            target(imported, args)?;
-            report.lacking(&[
-                "NVMe fields: no queue, no command id, no status",
-                "all but the time from issue (D) to completion (C), which is driver and device: \
-                 `backend`",
-                "blocks: slba and nlb are sectors of 512 bytes",
-            ])
-        }
-        Format::Qemu => {
-            let log = qemu::import(&text).map_err(|why| refuse(&why.to_string()))?;
-            let report = Report::default().of_target(&log.imported, "QEMU's log");
-            target(log.imported, args)?;
-            report.with(&log.unreads).lacking(&log.lacks)
-        }
+        Format::Blkparse => target(blkparse::import(&text), args)?,
+        Format::Qemu => target(qemu::import(&text).map_err(|why| refuse(&why.to_string()))?, args)?,
         Format::SpdkText => {
-            let (trace, unreads) = spdk::parse(&text);
-            let report = Report::default().with(&unreads);
-            spdk(&trace, args, report)?.lacking(&["commands: a request has states, and no ids"])
+            let (trace, unread) = spdk::parse(&text, MOST_EVENTS);
+            let lack = "commands: a request has states, and no ids";
+            target(spdk::import(&trace, unread, lack), args)?
         }
         Format::SpdkJson => {
             let trace = Trace::parse(&text).map_err(|why| refuse(&why.to_string()))?;
-            spdk(&trace, args, Report::default())?.lacking(&[
-                "commands: a request has states, and no ids; `host annotate` adds them from a \
-                 recording",
-            ])
+            let lack = "commands: a request has states, and no ids; `host annotate` adds them from a \
+                        recording";
+            target(spdk::import(&trace, Unreads::default(), lack), args)?
         }
         Format::Kvm if args.output.is_some() => {
             return Err(refuse("kvm:* tracepoints have no commands to record: omit -o"));

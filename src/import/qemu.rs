@@ -6,21 +6,16 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
-use super::lines::{SECOND, Unreads, time};
-use crate::model::machine::{HostEvent, HostTimes};
-use crate::model::target::{HostClock, HostController, TargetInfo, TargetKind};
+use super::lines::{SECOND, Unreads, numbered, time};
+use super::report::Report;
+use crate::model::target::{
+    HostClock, HostController, HostEvent, HostTimes, TargetInfo, TargetKind,
+};
+use crate::target::Imported;
 use crate::target::qemu_log::{ENDS, Reader, Skip};
-use crate::target::{ImportError, Imported};
+use anyhow::{Result, bail};
 
 const EVENT: &str = "pci_nvme_";
-
-/// What a log has besides its events.
-pub struct Log {
-    pub imported: Imported,
-    pub unreads: Unreads,
-    /// What it lacks; a sentence each.
-    pub lacks: Vec<String>,
-}
 
 /// Whether a line is of QEMU's NVMe controller.
 pub fn is_line(line: &str) -> bool {
@@ -49,18 +44,16 @@ fn event(line: &str) -> Option<(Option<u64>, &str)> {
 ///
 /// # Errors
 /// If it is about several controllers.
-pub fn import(log: &str) -> Result<Log, ImportError> {
-    let mut unreads = Unreads::default();
+pub fn import(log: &str) -> Result<(Imported, Report)> {
+    let mut unread = Unreads::default();
     let mut seen = BTreeSet::new();
     let is_timed =
         log.lines().any(|line| is_line(line) && event(line).is_some_and(|e| e.0.is_some()));
     let mut reader = Reader::default();
     reader.has_ends = log.contains(ENDS);
-    for (number, line) in (1..).zip(log.lines()) {
+    for (number, line) in numbered(log) {
         let Some((ns, text)) = event(line) else {
-            if !line.trim().is_empty() {
-                unreads.add("no event", number, line);
-            }
+            unread.add("something else", number, line);
             continue;
         };
         let (name, arguments) = text.split_once(' ').unwrap_or((text, ""));
@@ -68,7 +61,7 @@ pub fn import(log: &str) -> Result<Log, ImportError> {
             (false, _) => number,
             (true, Some(ns)) => ns,
             (true, None) => {
-                unreads.add("an event without a time", number, line);
+                unread.add("an event without a time", number, line);
                 reader.skip(&Skip::Malformed);
                 continue;
             }
@@ -77,11 +70,14 @@ pub fn import(log: &str) -> Result<Log, ImportError> {
             Ok(()) => {
                 seen.insert(name);
             }
-            Err(Skip::Second) => return Err(ImportError::SeveralControllers { line: number }),
+            Err(Skip::Second) => bail!(
+                "line {number} is about a second controller, and the lines of a log do not name their \
+                 controller: log one controller only, or use `host trace --pid`"
+            ),
             Err(Skip::Other) if name.starts_with(EVENT) => reader.imported.ledger.other += 1,
-            Err(Skip::Other) => unreads.add(name, number, line),
+            Err(Skip::Other) => unread.add(name, number, line),
             Err(Skip::Malformed) => {
-                unreads.add(&format!("{name}, in another form"), number, line);
+                unread.add(&format!("{name}, in another form"), number, line);
                 reader.skip(&Skip::Malformed);
             }
         }
@@ -100,9 +96,11 @@ pub fn import(log: &str) -> Result<Log, ImportError> {
         resolution_ns: if is_timed { 1000 } else { 0 },
         ..TargetInfo::default()
     };
-    imported.controllers =
-        vec![HostController { name: "qemu:0".into(), ..HostController::default() }];
-    Ok(Log { imported: imported.finished(), unreads, lacks: lacks(&seen, is_timed) })
+    imported.controllers = vec![HostController::named("qemu:0")];
+    let imported = imported.finished();
+    let lacks = lacks(&seen, is_timed);
+    let report = Report { format: "QEMU's log", lacks, unread, ..Report::of_target(&imported) };
+    Ok((imported, report))
 }
 
 /// The order is kept in one point, so that no stage has a length.
@@ -140,7 +138,7 @@ fn lacks(seen: &BTreeSet<&str>, is_timed: bool) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::machine::HostPoint;
+    use crate::model::target::HostPoint;
 
     const HEAD: &str = "7@10.000001:pci_nvme_io_cmd cid 5 nsid 0x1 sqid 2 opc 0x2 opname 'R'\n";
 
@@ -155,7 +153,7 @@ mod tests {
              7@10.000003:pci_nvme_rw_cb cid 5 blk ''\n\
              7@10.000004:pci_nvme_enqueue_req_completion cid 5 cqid 3 dw0 0x0 dw1 0x0 status 0x0\n",
         );
-        let read = import(&log).unwrap().imported;
+        let read = import(&log).unwrap().0;
         let HostEvent::Command(done) = read.events[1] else {
             panic!("{:?}", read.events);
         };
@@ -171,7 +169,7 @@ mod tests {
         let created = |sqid| format!("7@10.000001:pci_nvme_create_sq sqid={sqid}, cqid=9\n");
         let end = "7@10.000002:pci_nvme_enqueue_req_completion cid 5 cqid 9 status 0x0\n";
         let read = |log: String| {
-            let read = import(&log).unwrap().imported;
+            let read = import(&log).unwrap().0;
             let done = read.events.iter().filter_map(|event| match event {
                 HostEvent::Command(command) => command.qid,
                 _ => None,
@@ -192,22 +190,22 @@ mod tests {
     fn a_second_controller_is_refused() {
         let end = "7@10.000002:pci_nvme_enqueue_req_completion cid 5 cqid 3 status 0x0\n";
         let again = lines(HEAD) + end;
-        let refused = import(&again).map(|_| ()).unwrap_err();
-        assert_eq!(refused, ImportError::SeveralControllers { line: 2 });
+        let refused = import(&again).err().unwrap().to_string();
+        assert!(refused.starts_with("line 2 is about a second controller"), "{refused}");
     }
 
     #[test]
     fn a_reset_ends_what_is_in_flight() {
         let log = lines("7@10.000002:pci_nvme_mmio_cfg wrote MMIO, config controller config=0x0\n");
-        let ledger = import(&lines(&log[HEAD.len()..])).unwrap().imported.ledger;
+        let ledger = import(&lines(&log[HEAD.len()..])).unwrap().0.ledger;
         assert_eq!((ledger.commands, ledger.without_end), (0, 1));
     }
 
     #[test]
     fn without_ends_an_id_may_come_again() {
         let again = format!("{HEAD}{HEAD}");
-        let log = import(&again).unwrap();
-        assert_eq!((log.imported.ledger.without_end, log.imported.ledger.unfinished), (1, 1));
-        assert!(log.lacks.iter().any(|lack| lack.contains(ENDS)), "{:?}", log.lacks);
+        let (imported, report) = import(&again).unwrap();
+        assert_eq!((imported.ledger.without_end, imported.ledger.unfinished), (1, 1));
+        assert!(report.lacks.iter().any(|lack| lack.contains(ENDS)), "{:?}", report.lacks);
     }
 }

@@ -8,27 +8,20 @@ use serde::Serialize;
 
 use super::driver::Census;
 use super::kvm::KvmTrace;
-use super::lines::Unread;
+use super::lines::{Unread, Unreads};
 use super::spdk::State;
-use crate::model::histogram::Histogram;
 use crate::model::ledger::HostLedger;
 use crate::model::target::TargetKind;
-use crate::model::text::Text;
 use crate::target::Imported;
 use crate::units::{counted, nanos};
 use crate::view::header::entry_at;
-use crate::view::json::{Dist, dist, typed_line};
+use crate::view::json::typed_line;
+use crate::view::table::{Table, WIDE};
+use crate::view::text::times;
+use crate::view::theme::Theme;
 
 /// Column of the texts.
 const COLUMN: usize = 12;
-
-/// Lines of a kind.
-#[derive(Serialize)]
-struct Kind {
-    kind: Text,
-    #[serde(flatten)]
-    unread: Unread,
-}
 
 /// The report.
 #[derive(Default, Serialize)]
@@ -45,20 +38,11 @@ pub struct Report {
     pub resolution_ns: u64,
     /// What the text lacks, and what follows from that; a sentence each.
     pub lacks: Vec<String>,
-    unread: Vec<Kind>,
+    /// Lines that nothing was read from.
+    pub unread: Unreads,
     /// The states of SPDK's objects, since the first one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    states: Vec<StateLine>,
-}
-
-/// A state.
-#[derive(Serialize)]
-struct StateLine {
-    state: Text,
-    #[serde(flatten)]
-    since: Dist,
-    #[serde(skip)]
-    hist: Histogram,
+    pub states: Vec<State>,
 }
 
 impl Report {
@@ -78,34 +62,20 @@ impl Report {
         lack(!has("nvme_complete_rq"), "nvme_complete_rq: no command has an end");
         lack(!has("block_getrq"), "block_getrq: no `queue`");
         let matched = ledger.matched;
-        let without = |known: u64| matched.saturating_sub(known);
-        if has("nvme_sq") && without(census.with_cqe) > 0 {
-            let n = counted(without(census.with_cqe), "command");
-            lack(true, &format!("the CQE of {n}: no nvme_sq, or several, fit"));
-        }
-        if has("block_getrq") && without(census.with_start) > 0 {
-            let n = counted(without(census.with_start), "command");
-            lack(true, &format!("the allocation of {n}: no block_getrq, or several, fit"));
-        }
-        if census.bare > 0 {
-            let n = counted(census.bare, "command");
-            lack(true, &format!("the blocks and sizes of {n}: CDW10 to CDW15 are not printed"));
-        }
-        if census.partial > 0 {
-            let n = counted(census.partial, "command");
-            lack(
-                true,
-                &format!("some fields of {n}: the kernel does not print them, they read as zero"),
-            );
-        }
-        if census.without_status > 0 {
-            let n = counted(census.without_status, "completion");
-            lack(true, &format!("the status of {n}"));
-        }
-        if census.overwritten > 0 {
-            let n = counted(census.overwritten, "event");
-            lack(true, &format!("{n} at its start, which ftrace's ring had overwritten"));
-        }
+        let without = |name, known| if has(name) { matched.saturating_sub(known) } else { 0 };
+        let mut some = |n: u64, what: &str, text: &str| {
+            lacks.extend((n > 0).then(|| text.replace("{}", &counted(n, what))));
+        };
+        let (no_cqe, no_start) =
+            (without("nvme_sq", census.with_cqe), without("block_getrq", census.with_start));
+        some(no_cqe, "command", "the CQE of {}: no nvme_sq, or several, fit");
+        some(no_start, "command", "the allocation of {}: no block_getrq, or several, fit");
+        let fields = "some fields of {}: the kernel does not print them, they read as zero";
+        some(census.bare, "command", "the blocks and sizes of {}: CDW10 to CDW15 are not printed");
+        some(census.partial, "command", fields);
+        some(census.without_status, "completion", "the status of {}");
+        let early = "{} at its start, which ftrace's ring had overwritten";
+        some(census.overwritten, "event", early);
         let ledger = HostLedger {
             imported: true,
             commands: matched,
@@ -121,21 +91,19 @@ impl Report {
             ledger,
             resolution_ns: census.resolution_ns,
             lacks,
-            ..Self::default()
+            unread: census.unreads.clone(),
+            states: Vec::new(),
         }
-        .with(&census.unreads)
     }
 
     /// That of a target.
-    #[must_use]
-    pub fn of_target(self, imported: &Imported, format: &'static str) -> Self {
+    pub fn of_target(imported: &Imported) -> Self {
         let is_command = imported.target.kind == TargetKind::Qemu;
         Self {
-            format,
             what: if is_command { "command" } else { "request" },
-            ledger: HostLedger { imported: true, ..imported.ledger.clone() },
+            ledger: imported.ledger.clone(),
             resolution_ns: imported.target.resolution_ns,
-            ..self
+            ..Self::default()
         }
     }
 
@@ -154,38 +122,9 @@ impl Report {
             },
             resolution_ns: trace.resolution_ns,
             lacks: (!trace.has_user).then(|| user.to_owned()).into_iter().collect(),
-            ..Self::default()
+            unread: trace.unreads.clone(),
+            states: Vec::new(),
         }
-        .with(&trace.unreads)
-    }
-
-    /// The same, which lacks this, too.
-    #[must_use]
-    pub fn lacking(mut self, lacks: &[impl ToString]) -> Self {
-        self.lacks.extend(lacks.iter().map(ToString::to_string));
-        self
-    }
-
-    /// The same with the states of SPDK's objects.
-    #[must_use]
-    pub fn with_states(mut self, states: Vec<State>) -> Self {
-        let line = |State { name, since }: State| StateLine {
-            state: name,
-            since: dist(&since, false),
-            hist: since,
-        };
-        self.states = states.into_iter().map(line).collect();
-        self
-    }
-
-    /// The same with the lines that nothing was read from.
-    #[must_use]
-    pub fn with(mut self, unreads: &super::lines::Unreads) -> Self {
-        let kinds = unreads.0.iter();
-        self.unread = kinds
-            .map(|(kind, unread)| Kind { kind: kind.clone(), unread: unread.clone() })
-            .collect();
-        self
     }
 
     /// Writes it.
@@ -196,20 +135,13 @@ impl Report {
         if json {
             return typed_line("import", self, out);
         }
-        if !self.states.is_empty() {
-            writeln!(out, "{:<24}{:>7}{:>9}{:>9}{:>9}", "STATE", "n", "mean", "p50", "max")?;
+        let mut table = Table::default();
+        for State { name, since } in &self.states {
+            let mut cells = vec![("<STATE", name.to_string()), ("N", since.count().to_string())];
+            cells.extend(times(since, false, false));
+            table.row(cells);
         }
-        for StateLine { state, hist, .. } in &self.states {
-            let time = |ns: Option<f64>| ns.map_or_else(|| "-".into(), nanos);
-            let p50 = time(hist.percentile(50.0).map(|ns| ns as f64));
-            let max = time(hist.max().map(|ns| ns as f64));
-            writeln!(
-                out,
-                "{state:<24}{:>7}{:>9}{p50:>9}{max:>9}",
-                hist.count(),
-                time(hist.mean())
-            )?;
-        }
+        table.write(Theme { color: false }, WIDE, out)?;
         let mut entry = |label: &str, text: &str| entry_at(COLUMN, label, text, out);
         entry("format", self.format)?;
         let ledger = &self.ledger;
@@ -237,8 +169,7 @@ impl Report {
         for (n, lack) in self.lacks.iter().enumerate() {
             entry(if n == 0 { "lacks" } else { "" }, lack)?;
         }
-        for (n, Kind { kind, unread }) in self.unread.iter().enumerate() {
-            let Unread { count, line, first } = unread;
+        for (n, Unread { kind, count, line, first }) in self.unread.0.iter().enumerate() {
             let text = format!("{} of {kind}; line {line}: {first}", counted(*count, "line"));
             entry(if n == 0 { "not read" } else { "" }, &text)?;
         }

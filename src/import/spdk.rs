@@ -3,14 +3,15 @@
 
 use std::collections::HashMap;
 
-use super::lines::{Unreads, time};
+use serde::{Serialize, Serializer};
+
+use super::lines::{Unreads, numbered, time};
+use super::report::Report;
 use crate::model::histogram::Histogram;
 use crate::model::text::Text;
 use crate::target::spdk_trace::{Entry, Object, Trace, Tracepoint};
-use crate::target::{MOST_EVENTS, word};
-
-/// Most tracepoints and objects that are kept from any text.
-const MOST: usize = 1 << 18;
+use crate::target::{Imported, spdk_trace, word};
+use crate::view::json::dist;
 
 /// `28:   6026.658 ( 12656064)     RDMA_REQ_NEW    id:    r3622    time:  0.036`
 fn line(text: &str) -> Option<(u64, u64, &str, &str)> {
@@ -35,23 +36,21 @@ pub fn is_line(text: &str) -> bool {
     line(text).is_some()
 }
 
-/// Reads the text. Its times are microseconds with three digits.
-pub fn parse(text: &str) -> (Trace, Unreads) {
+/// Reads the text, and keeps this many entries. Its times are microseconds with three digits.
+pub fn parse(text: &str, most: usize) -> (Trace, Unreads) {
     let mut trace = Trace::default();
     // a tick of a nanosecond
     trace.tsc_rate = 1_000_000_000;
     let mut unreads = Unreads::default();
     let mut numbers: HashMap<&str, u64> = HashMap::new();
-    for (number, text) in (1..).zip(text.lines()) {
+    for (number, text) in numbered(text) {
         let Some((lcore, tsc, name, rest)) = line(text) else {
-            if !text.trim().is_empty() {
-                unreads.add("no event", number, text);
-            }
+            unreads.add("something else", number, text);
             continue;
         };
-        let is_full = numbers.len() >= MOST && !numbers.contains_key(name);
-        if is_full || trace.entries.len() >= MOST_EVENTS {
-            unreads.add("too many events: not kept", number, text);
+        if trace.entries.len() >= most {
+            unreads.add("entries beyond those that are kept", number, text);
+            trace.lost += 1;
             continue;
         }
         let next = numbers.len() as u64;
@@ -73,15 +72,34 @@ pub fn parse(text: &str) -> (Trace, Unreads) {
     (trace, unreads)
 }
 
+/// The requests of a trace, and the report.
+pub fn import(trace: &Trace, unread: Unreads, lack: &str) -> (Imported, Report) {
+    let imported = spdk_trace::import(trace);
+    let report = Report {
+        format: "SPDK's trace",
+        lacks: vec![lack.to_owned()],
+        unread,
+        states: states(trace),
+        ..Report::of_target(&imported)
+    };
+    (imported, report)
+}
+
 /// The times of a state since the first state of its object.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct State {
+    #[serde(rename = "state")]
     pub name: Text,
+    #[serde(flatten, serialize_with = "distribution")]
     pub since: Histogram,
 }
 
+fn distribution<S: Serializer>(since: &Histogram, to: S) -> Result<S::Ok, S::Error> {
+    dist(since, false).serialize(to)
+}
+
 /// The states of all objects, in the order in which they are first seen.
-pub fn states(trace: &Trace) -> Vec<State> {
+fn states(trace: &Trace) -> Vec<State> {
     let mut states: Vec<State> = Vec::new();
     let mut places: HashMap<u64, usize> = HashMap::new();
     let mut first: HashMap<_, u64> = HashMap::new();
@@ -89,7 +107,7 @@ pub fn states(trace: &Trace) -> Vec<State> {
         let (Some(object), Some(tracepoint)) = (entry.object_key(), trace.tracepoint(entry)) else {
             continue;
         };
-        if tracepoint.new_object || first.len() < MOST && !first.contains_key(&object) {
+        if tracepoint.new_object || !first.contains_key(&object) {
             first.insert(object.clone(), entry.tsc);
         }
         let Some(begin) = first.get(&object) else { continue };
@@ -100,4 +118,17 @@ pub fn states(trace: &Trace) -> Vec<State> {
         states[place].since.record(trace.ns(entry.tsc.saturating_sub(*begin)));
     }
     states
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_without_room_are_lost_events_of_the_ledger() {
+        let lines: String = (0..9).map(|n| format!("1: {n}.000 A_{n} id: r1\n")).collect();
+        let (trace, unreads) = parse(&lines, 6);
+        assert_eq!((trace.entries.len(), unreads.0[0].count), (6, 3));
+        assert_eq!(import(&trace, unreads, "").0.ledger.lost, 3);
+    }
 }

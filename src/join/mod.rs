@@ -210,14 +210,13 @@ fn of_the_rest(
     args: &JoinArgs,
 ) -> anyhow::Error {
     let sides = [(&args.guest, guest.incomplete()), (&args.host, host.ending().flaw())];
-    let mut damaged = sides
-        .into_iter()
-        .filter_map(|(path, how)| Some(format!("{} {how}", printable(path), how = how?)));
-    match (damaged.next(), damaged.next()) {
-        (None, _) => error,
-        (Some(one), None) => usage(format!("{one}. In what is left of it: {error}")),
-        (Some(one), Some(other)) => {
-            usage(format!("{one}; {other}. In what is left of them: {error}"))
+    let damaged = sides.into_iter().filter_map(|(path, how)| Some((printable(path), how?)));
+    let damaged: Vec<String> = damaged.map(|(path, how)| format!("{path} {how}")).collect();
+    match damaged.len() {
+        0 => error,
+        n => {
+            let what = if n == 1 { "it" } else { "them" };
+            usage(format!("{}. In what is left of {what}: {error}", damaged.join("; ")))
         }
     }
 }

@@ -15,10 +15,10 @@ pub use self::matching::Matches;
 pub use self::readings::{SharedReference, by_readings};
 pub use self::waterfall::waterfall;
 use crate::model::event::{Event, EventKind};
-use crate::model::machine::{ControllerInfo, HostCommand, HostEvent, Part};
+use crate::model::machine::ControllerInfo;
 use crate::model::point::Point;
 use crate::model::report::parts::PartRows;
-use crate::model::target::{HostController, TargetKind};
+use crate::model::target::{HostCommand, HostController, HostEvent, Part, TargetKind};
 use crate::nvme::decode::{CommandSet, blocks};
 
 /// A command in the guest's recording.
@@ -130,10 +130,9 @@ pub fn pair_controllers(
             TargetKind::Spdk | TargetKind::Other => true,
             TargetKind::Block => false,
         };
-        let differ = |a: bool, b: bool| a && b;
-        let cntlid = g.cntlid.zip(h.cntlid).is_some_and(|(a, b)| a != b);
-        let nqn = g.nqn.as_ref().zip(h.nqn.as_ref()).is_some_and(|(a, b)| a != b);
-        reachable && !differ(cntlid, true) && !nqn
+        let cntlid = g.cntlid.zip(h.cntlid).is_none_or(|(a, b)| a == b);
+        let nqn = g.nqn.as_ref().zip(h.nqn.as_ref()).is_none_or(|(a, b)| a == b);
+        reachable && cntlid && nqn
     };
     let mut pairs = BTreeMap::new();
     for h in host {

@@ -8,8 +8,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::join::pairing::{Join, Offset};
-use crate::model::machine::{HostCommand, HostEvent};
 use crate::model::stage::StageSet;
+use crate::model::target::{HostCommand, HostEvent};
 use crate::model::text::Text;
 use crate::recording::HostRecording;
 use crate::run::exit::usage;

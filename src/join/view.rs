@@ -6,15 +6,15 @@ use std::io;
 use std::io::Write;
 
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Value, json};
 
 use crate::join::pairing::{Guest, Join, waterfall};
-use crate::model::machine::Part;
 use crate::model::report::disk_names::DiskNames;
 use crate::model::report::parts::PartKey;
+use crate::model::target::Part;
 use crate::model::text::{Text, word};
 use crate::units::{counted, nanos};
-use crate::view::header::fill;
+use crate::view::header::entry_at;
 use crate::view::json::typed_line;
 use crate::view::parts::{ids, parts_json, parts_text, signed};
 use crate::view::theme::Theme;
@@ -141,14 +141,7 @@ impl JoinView<'_> {
             entries.push(("", text));
         }
         entries.extend(self.notes.iter().map(|note| ("note", note.clone())));
-        for (label, text) in entries {
-            let mut first = format!("{label:<10}");
-            for line in fill(&text, 10) {
-                writeln!(out, "{first}{line}")?;
-                first = " ".repeat(10);
-            }
-        }
-        Ok(())
+        entries.iter().try_for_each(|(label, text)| entry_at(10, label, text, out))
     }
 
     /// Writes the report as JSON: an object per stratum, one per slow command, and `join`.
@@ -159,43 +152,41 @@ impl JoinView<'_> {
         let name = |ctrl| format!("nvme{ctrl}").into();
         parts_json("join_row", &self.join.rows(), &name, out)?;
         for (guest, parts) in self.slow() {
-            let line = CommandLine {
-                time_ns: guest.last_ns,
-                ctrl: format!("nvme{}", guest.ctrl),
-                ids: ids(&guest.id),
-                parts,
-                total_ns: guest.last_ns - guest.begin_ns,
-            };
+            let mut line = ids(&guest.id);
+            let more = [
+                ("time_ns", json!(guest.last_ns)),
+                ("ctrl", json!(format!("nvme{}", guest.ctrl))),
+                ("parts", json!(parts)),
+                ("total_ns", json!(guest.last_ns - guest.begin_ns)),
+            ];
+            line.extend(more.map(|(key, value)| (key.to_owned(), value)));
             typed_line("join_command", &line, out)?;
         }
         typed_line("join", &self.end_line(), out)
     }
 
-    fn end_line(&self) -> EndLine<'_> {
+    fn end_line(&self) -> Value {
         let Self { join, .. } = self;
         let matches = &join.matches;
         let offset = matches.offset.as_ref();
-        EndLine {
-            controllers: self
-                .controllers
-                .iter()
-                .map(|(g, h)| (format!("nvme{g}"), (self.host_name)(*h)))
-                .collect(),
-            matched: matches.pairs.len() as u64,
-            unmatched_guest: join.unmatched_guest(),
-            unmatched_host: join.unmatched_host(),
-            ambiguous_guest: matches.ambiguous_guest,
-            ambiguous_host: matches.ambiguous_host,
-            contradictory: matches.contradictory,
-            clock: self.clock,
-            offset_low_ns: offset.map(|o| o.range_ns.0),
-            offset_high_ns: offset.map(|o| o.range_ns.1),
-            drift_low_ppm: offset.map(|o| o.drift_ppm.0),
-            drift_high_ppm: offset.map(|o| o.drift_ppm.1),
-            error_ns: join.error_ns(),
-            bounded_by_cqe: join.guest.iter().all(|g| g.has_cqe),
-            notes: &self.notes,
-        }
+        let pair = |(g, h): &(u32, u32)| (format!("nvme{g}"), (self.host_name)(*h));
+        json!({
+            "controllers": self.controllers.iter().map(pair).collect::<Vec<_>>(),
+            "matched": matches.pairs.len(),
+            "unmatched_guest": join.unmatched_guest(),
+            "unmatched_host": join.unmatched_host(),
+            "ambiguous_guest": matches.ambiguous_guest,
+            "ambiguous_host": matches.ambiguous_host,
+            "contradictory": matches.contradictory,
+            "clock": self.clock,
+            "offset_low_ns": offset.map(|o| o.range_ns.0),
+            "offset_high_ns": offset.map(|o| o.range_ns.1),
+            "drift_low_ppm": offset.map(|o| o.drift_ppm.0),
+            "drift_high_ppm": offset.map(|o| o.drift_ppm.1),
+            "error_ns": join.error_ns(),
+            "bounded_by_cqe": join.guest.iter().all(|g| g.has_cqe),
+            "notes": self.notes,
+        })
     }
 }
 
@@ -221,37 +212,5 @@ fn slow_line(
     writeln!(out, "{total:>8}  {text}")?;
     let parts: Vec<String> =
         parts.iter().map(|p| format!("{}={}", p.name, signed(p.ns as f64))).collect();
-    for line in fill(&parts.join(" "), 10) {
-        writeln!(out, "          {line}")?;
-    }
-    Ok(())
-}
-
-#[derive(Serialize)]
-struct CommandLine {
-    time_ns: u64,
-    ctrl: String,
-    #[serde(flatten)]
-    ids: Map<String, Value>,
-    parts: Vec<Part>,
-    total_ns: u64,
-}
-
-#[derive(Serialize)]
-struct EndLine<'a> {
-    controllers: Vec<(String, Text)>,
-    matched: u64,
-    unmatched_guest: u64,
-    unmatched_host: u64,
-    ambiguous_guest: u64,
-    ambiguous_host: u64,
-    contradictory: u64,
-    clock: JoinClock,
-    offset_low_ns: Option<i64>,
-    offset_high_ns: Option<i64>,
-    drift_low_ppm: Option<f64>,
-    drift_high_ppm: Option<f64>,
-    error_ns: Option<u64>,
-    bounded_by_cqe: bool,
-    notes: &'a [String],
+    entry_at(10, "", &parts.join(" "), out)
 }

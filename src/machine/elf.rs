@@ -8,7 +8,8 @@ use std::path::Path;
 
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
 
-use super::process::{self, MAX_BINARY, TargetError};
+use crate::machine::process::{self, MAX_BINARY, unreadable};
+use anyhow::Result;
 
 /// What is needed of an executable.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -107,10 +108,9 @@ impl Symbols {
     ///
     /// # Errors
     /// If it cannot be read, or is no ELF file.
-    pub fn read(path: &Path) -> Result<Self, TargetError> {
-        let wrong = |error: String| TargetError::Unreadable { path: path.to_owned(), error };
-        let file = process::open(path).map_err(|e| wrong(e.to_string()))?;
-        Self::of(&file).map_err(wrong)
+    pub fn read(path: &Path) -> Result<Self> {
+        let file = process::open(path).map_err(|e| unreadable(path, &e.to_string()))?;
+        Self::of(&file).map_err(|e| unreadable(path, &e))
     }
 
     /// Reads an open executable of at most [`MAX_BINARY`] bytes.

@@ -2,8 +2,9 @@
 //! Processes that serve NVMe: what they are, and reads of their memory. Nothing is written to them.
 
 use super::System;
-use crate::error::Kind;
+use crate::error::{Failure, Kind};
 use crate::model::text::{Text, printable};
+use anyhow::{Error, Result};
 use rustix::fs::{
     CWD, FileType, Mode, OFlags, ResolveFlags, fstat, open as open_path, openat, openat2,
 };
@@ -39,112 +40,26 @@ fn permission() -> &'static str {
     }
 }
 
-/// Why a target cannot be traced.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum TargetError {
-    /// The kernel's target is not loaded.
-    #[error("this machine has no kernel target: the module nvmet is not loaded")]
-    NoNvmet,
-    /// There is no such process.
-    #[error("there is no process {pid}; `nvme-deep host list` shows those that serve NVMe")]
-    NoProcess {
-        /// Its id.
-        pid: u32,
-    },
-    /// This process may not trace the other.
-    #[error("process {pid} can't be looked at ({error}): {}", permission())]
-    NotPermitted {
-        /// Its id.
-        pid: u32,
-        /// Of the kernel.
-        error: String,
-    },
-    /// The executable cannot be read.
-    #[error("{} can't be read as an executable ({error})", printable(.path))]
-    Unreadable {
-        /// Its path.
-        path: PathBuf,
-        /// Why.
-        error: String,
-    },
-    /// The process serves no NVMe.
-    #[error(
-        "process {pid} ({binary}) is no target, or was stripped: it has neither nvme_rw_complete_cb \
-         (QEMU with NVMe) nor spdk_nvmf_request_exec (SPDK) among its symbols"
-    )]
-    NoTarget {
-        /// Its id.
-        pid: u32,
-        /// Its executable.
-        binary: Text,
-    },
-    /// A function has no symbol.
-    #[error("process {pid} ({binary}) has no symbol {symbol}: {reason}")]
-    NoSymbol {
-        /// Its id.
-        pid: u32,
-        /// Its executable.
-        binary: Text,
-        /// The function.
-        symbol: String,
-        /// Why, and what to do.
-        reason: &'static str,
-    },
-    /// The process has no USDT probes of this kind.
-    #[error("process {pid} ({binary}) has no USDT probes of {provider}: {reason}")]
-    NoUsdt {
-        /// Its id.
-        pid: u32,
-        /// Its executable.
-        binary: Text,
-        /// The provider.
-        provider: &'static str,
-        /// Why, and what to do.
-        reason: &'static str,
-    },
-    /// Its events do not name their controller.
-    #[error(
-        "process {pid} has several NVMe controllers, and its trace events do not say which one they \
-         are about: omit --usdt"
-    )]
-    SeveralControllers {
-        /// Its id.
-        pid: u32,
-    },
-    /// Data of the target contradict each other.
-    #[error(
-        "{failed} hits failed the check of the request's fields: this target has another layout, and \
-         its records would be wrong. Import its log or its trace instead (`import`)"
-    )]
-    Layout {
-        /// Number of hits.
-        failed: u64,
-    },
-    /// The process has ended during the run.
-    #[error("process {pid} has ended: the records end there")]
-    Ended {
-        /// Its id.
-        pid: u32,
-    },
-}
-
-impl TargetError {
-    /// What the error is about.
-    #[must_use]
-    pub const fn kind(&self) -> Kind {
-        match self {
-            Self::NotPermitted { .. } => Kind::Privilege,
-            Self::NoNvmet => Kind::NoDevice,
-            Self::NoProcess { .. }
-            | Self::Unreadable { .. }
-            | Self::NoTarget { .. }
-            | Self::NoSymbol { .. }
-            | Self::NoUsdt { .. }
-            | Self::SeveralControllers { .. } => Kind::Usage,
-            Self::Layout { .. } | Self::Ended { .. } => Kind::Run,
+/// Why the kernel does not let this process look at another.
+fn not_visible(pid: u32, error: &io::Error) -> Error {
+    match error.kind() {
+        ErrorKind::NotFound => {
+            let text = format!(
+                "there is no process {pid}; `nvme-deep host list` shows those that serve NVMe"
+            );
+            Failure::error(Kind::Usage, text)
+        }
+        _ => {
+            let text = format!("process {pid} can't be looked at ({error}): {}", permission());
+            Failure::error(Kind::Privilege, text)
         }
     }
+}
+
+/// Why a file cannot be read as an executable.
+pub fn unreadable(path: &Path, error: &str) -> Error {
+    let text = format!("{} can't be read as an executable ({error})", printable(path));
+    Failure::error(Kind::Usage, text)
 }
 
 /// A process.
@@ -167,21 +82,14 @@ impl Process {
     ///
     /// # Errors
     /// If there is no such process, or this one may not look at it.
-    pub fn at(system: &System, pid: u32) -> Result<Self, TargetError> {
+    pub fn at(system: &System, pid: u32) -> Result<Self> {
         Self::of(system, pid, |_| true)
     }
 
     /// Looks at a process, and at its arguments if `has_arguments` accepts its program.
-    fn of(
-        system: &System,
-        pid: u32,
-        has_arguments: impl Fn(&str) -> bool,
-    ) -> Result<Self, TargetError> {
+    fn of(system: &System, pid: u32, has_arguments: impl Fn(&str) -> bool) -> Result<Self> {
         let exe = system.path(&format!("proc/{pid}/exe"));
-        let name = fs::read_link(&exe).map_err(|error| match error.kind() {
-            ErrorKind::NotFound => TargetError::NoProcess { pid },
-            _ => TargetError::NotPermitted { pid, error: error.to_string() },
-        })?;
+        let name = fs::read_link(&exe).map_err(|error| not_visible(pid, &error))?;
         let mut process =
             Self { pid, exe, name: Text::from_os(&name), args: Vec::new(), version: None };
         if has_arguments(process.program()) {
@@ -240,6 +148,7 @@ fn is_controller(arg: &str) -> bool {
 /// The memory of a process, for reading.
 #[derive(Debug)]
 pub struct Memory {
+    pid: u32,
     file: File,
     stat: PathBuf,
     /// Start of the process in clock ticks: its id may be used again.
@@ -259,20 +168,24 @@ impl Memory {
     ///
     /// # Errors
     /// If it does not, or there is no such process.
-    pub fn open(system: &System, pid: u32) -> Result<Self, TargetError> {
+    pub fn open(system: &System, pid: u32) -> Result<Self> {
         let file = File::open(system.path(&format!("proc/{pid}/mem")));
-        let file = file.map_err(|error| match error.kind() {
-            ErrorKind::NotFound => TargetError::NoProcess { pid },
-            _ => TargetError::NotPermitted { pid, error: error.to_string() },
-        })?;
+        let file = file.map_err(|error| not_visible(pid, &error))?;
         let stat = system.path(&format!("proc/{pid}/stat"));
         let started = start_of(&stat);
-        Ok(Self { file, stat, started })
+        Ok(Self { pid, file, stat, started })
     }
 
-    /// Whether the process has ended.
-    pub fn has_ended(&self) -> bool {
-        start_of(&self.stat) != self.started
+    /// Fails if the process has ended.
+    ///
+    /// # Errors
+    /// If it has.
+    pub fn alive(&self) -> Result<()> {
+        if start_of(&self.stat) != self.started {
+            let text = format!("process {} has ended: the records end there", self.pid);
+            return Err(Failure::error(Kind::Run, text));
+        }
+        Ok(())
     }
 
     /// Fills `bytes` as far as there is memory at this address. Returns the number of bytes.
@@ -491,7 +404,7 @@ mod tests {
         let pid = std::process::id();
         assert_eq!(Process::at(&system, pid).unwrap().pid, pid);
         let memory = Memory::open(&system, pid).unwrap();
-        assert!(!memory.has_ended());
+        assert!(memory.alive().is_ok());
         let mut page = vec![0_u8; 8192];
         page[60..80].copy_from_slice(format!("{:<20}", "A1").as_bytes());
         page[80..94].copy_from_slice(MODEL);

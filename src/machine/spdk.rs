@@ -13,9 +13,10 @@ use procfs::process::{MMapPath, MemoryMaps};
 
 use super::System;
 use super::elf::Symbols;
-use super::process::{Process, TargetError};
-use crate::machine::process::{open, open_below, path_of, read_some};
+use super::process::Process;
+use crate::machine::process::{open, open_below, path_of, read_some, unreadable};
 use crate::target::spdk::Release;
+use anyhow::Result;
 
 /// The prefix of SPDK's shared libraries.
 const LIBRARY: &str = "libspdk_";
@@ -53,10 +54,9 @@ struct CodeFile {
 
 impl CodeFile {
     /// Reads the symbols of an open file. `shown` is its name in messages.
-    fn of(opened: io::Result<File>, shown: &Path) -> Result<Self, TargetError> {
-        let wrong = |error: String| TargetError::Unreadable { path: shown.to_owned(), error };
-        let file = opened.map_err(|e| wrong(e.to_string()))?;
-        let symbols = Symbols::of(&file).map_err(wrong)?;
+    fn of(opened: io::Result<File>, shown: &Path) -> Result<Self> {
+        let file = opened.map_err(|e| unreadable(shown, &e.to_string()))?;
+        let symbols = Symbols::of(&file).map_err(|e| unreadable(shown, &e))?;
         Ok(Self { path: path_of(&file), _file: file, symbols })
     }
 }
@@ -84,7 +84,7 @@ impl Spdk {
     ///
     /// # Errors
     /// If a file cannot be read.
-    pub fn of(system: &System, process: &Process) -> Result<Self, TargetError> {
+    pub fn of(system: &System, process: &Process) -> Result<Self> {
         let pid = process.pid;
         let mut parts = vec![CodeFile::of(open(&process.exe), &process.exe)?];
         let is_library = |path: &Path| {

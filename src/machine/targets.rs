@@ -11,26 +11,8 @@ use super::process::{Memory, Process};
 use super::spdk::Spdk;
 use crate::model::target::TargetKind;
 use crate::model::text::Text;
+use crate::target::functions::{QEMU, SPDK, needed};
 use crate::target::qemu_usdt::is_enough;
-
-/// Functions of QEMU that `host trace` needs.
-const NEEDED: [&str; 7] = [
-    "nvme_map_dptr",
-    "dma_blk_read",
-    "dma_blk_write",
-    "blk_aio_preadv",
-    "blk_aio_pwritev",
-    "nvme_rw_complete_cb",
-    "msix_notify",
-];
-
-/// Functions of SPDK that `host trace` needs.
-const SPDK_NEEDED: [&str; 4] = [
-    "spdk_nvmf_request_exec",
-    "spdk_nvmf_request_complete",
-    "nvmf_transport_req_complete",
-    "nvmf_transport_req_free",
-];
 
 /// A way to observe a target.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -62,6 +44,15 @@ pub struct FoundTarget {
 
 const fn way(by: &'static str, usable: bool, how: String) -> Way {
     Way { by, usable, how }
+}
+
+/// The way by uprobes. `lacks`: what is said of missing functions.
+fn uprobes(system: &System, pid: u32, missing: Vec<&str>, lacks: &str, how: String) -> Way {
+    match (missing.as_slice(), Memory::open(system, pid)) {
+        ([], Ok(_)) => way("uprobes", true, how),
+        ([], Err(error)) => way("uprobes", false, error.to_string()),
+        (missing, _) => way("uprobes", false, format!("{lacks} {}", missing.join(", "))),
+    }
 }
 
 fn nvmet(system: &System) -> Option<FoundTarget> {
@@ -99,17 +90,9 @@ fn qemu(system: &System, process: &Process) -> FoundTarget {
                 let text = "it was built without the trace backend dtrace";
                 way("usdt", false, text.into())
             };
-            let missing: Vec<&str> =
-                NEEDED.into_iter().filter(|name| symbols.probe(name).is_none()).collect();
-            let memory = Memory::open(system, pid);
-            let uprobes = match (missing.as_slice(), memory) {
-                ([], Ok(_)) => way("uprobes", true, format!("`host trace --pid {pid}`")),
-                ([], Err(error)) => way("uprobes", false, error.to_string()),
-                (missing, _) => {
-                    let text = format!("it does not export {}", missing.join(", "));
-                    way("uprobes", false, text)
-                }
-            };
+            let missing = needed(&QEMU).filter(|name| symbols.probe(name).is_none());
+            let how = format!("`host trace --pid {pid}`");
+            let uprobes = uprobes(system, pid, missing.collect(), "it does not export", how);
             ways.extend([uprobes, usdt]);
         }
     }
@@ -127,20 +110,9 @@ fn qemu(system: &System, process: &Process) -> FoundTarget {
 
 /// The ways for a process with the code of SPDK.
 fn spdk_ways(system: &System, pid: u32, code: &Spdk) -> Vec<Way> {
-    let missing = SPDK_NEEDED.into_iter().filter(|f| code.probe(f).is_none());
-    let missing: Vec<&str> = missing.collect();
-    let mut ways = match (missing.as_slice(), Memory::open(system, pid)) {
-        ([], Ok(_)) => vec![way(
-            "uprobes",
-            true,
-            format!("`host trace --pid {pid}`; messages: `host msgs --pid {pid}`"),
-        )],
-        ([], Err(error)) => vec![way("uprobes", false, error.to_string())],
-        (missing, _) => {
-            let text = format!("its symbols lack {}", missing.join(", "));
-            vec![way("uprobes", false, text)]
-        }
-    };
+    let missing = needed(&SPDK).filter(|name| code.probe(name).is_none());
+    let how = format!("`host trace --pid {pid}`; messages: `host msgs --pid {pid}`");
+    let mut ways = vec![uprobes(system, pid, missing.collect(), "its symbols lack", how)];
     ways.push(match code.usdt("spdk").count() {
         0 => way("usdt", false, "it was built without --with-usdt".into()),
         _ => way("usdt", true, format!("changes of state, no commands: `host spdk --pid {pid}`")),

@@ -8,7 +8,7 @@ use super::target::{TARGET_WORDS, target_event, words};
 use crate::abi::{NO_EVENT, Record, TIMES_OF_RECORD, WORDS_OF_RECORD};
 use crate::model::event::Event;
 use crate::model::ledger::EventClass;
-use crate::model::machine::HostEvent;
+use crate::model::target::HostEvent;
 use crate::recording::frame::{pack, unpack};
 
 /// Most events of a block. Larger blocks hardly compress better, and more is lost with the last one.

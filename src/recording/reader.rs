@@ -9,9 +9,9 @@ use super::meta::{CgroupInfo, ClockOffset, KernelLine, LedgerInfo, RunInfo, Stac
 use crate::model::activity::Activity;
 use crate::model::event::{Event, StackId};
 use crate::model::ledger::HostLedger;
-use crate::model::machine::{ClockReading, ControllerInfo, HostEvent, MachineInfo};
+use crate::model::machine::{ClockReading, ControllerInfo, MachineInfo};
 use crate::model::stack::Frame;
-use crate::model::target::HostController;
+use crate::model::target::{HostController, HostEvent};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, from_value};
 use std::io::Read;

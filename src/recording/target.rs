@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The events of a target as fixed records.
 
-use crate::model::machine::{HOST_POINTS, HostCommand, HostEvent, HostPoint, HostTimes};
+use crate::model::target::{HOST_POINTS, HostCommand, HostEvent, HostPoint, HostTimes};
 use crate::nvme::status::Status;
 
 /// Words of an event: kind and what is known; time; controller; the parts; pattern of points; the

@@ -8,8 +8,8 @@ use super::error::{Damage, Error};
 use super::meta::RunInfo;
 use super::reader::{Fact, Item, Reader};
 use crate::model::ledger::HostLedger;
-use crate::model::machine::{ClockReading, HostEvent};
-use crate::model::target::{HostController, TargetInfo, name_of};
+use crate::model::machine::ClockReading;
+use crate::model::target::{HostController, HostEvent, TargetInfo, name_of};
 use crate::model::text::Text;
 
 /// Most events of a recording, beyond one for each two bytes of its file: a few bytes can be a block of

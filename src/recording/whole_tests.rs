@@ -4,8 +4,7 @@
 use std::io::Seek;
 
 use super::*;
-use crate::model::machine::{HostCommand, HostPoint, HostTimes};
-use crate::model::target::TargetKind;
+use crate::model::target::{HostCommand, HostPoint, HostTimes, TargetKind};
 use crate::nvme::status::Status;
 use crate::recording::{Content, LedgerInfo, Writer};
 use proptest::prelude::*;

@@ -8,7 +8,7 @@ use super::ring::{Keep, Ring, RingCopy};
 use super::target::TARGET_WORDS;
 use crate::abi::WORDS_OF_RECORD;
 use crate::model::event::Event;
-use crate::model::machine::HostEvent;
+use crate::model::target::HostEvent;
 use serde::Serialize;
 use std::fs::File;
 use std::io::Write;

@@ -13,9 +13,9 @@ use crate::machine::clock::{SharedClocks, monotonic_ns, wall_offset_ns};
 use crate::model::activity::Activity;
 use crate::model::event::{Event, StackId};
 use crate::model::ledger::Ledger;
-use crate::model::machine::{ClockReading, ControllerInfo, HostEvent, MachineInfo};
+use crate::model::machine::{ClockReading, ControllerInfo, MachineInfo};
 use crate::model::stack::Frame;
-use crate::model::target::{HostController, TargetInfo};
+use crate::model::target::{HostController, HostEvent, TargetInfo};
 use crate::recording::{
     ClockOffset, Content, Fact, Keep, KernelLine, LedgerInfo, RingCopy, RingInfo, RunInfo,
     StackInfo, Writer, Written,

@@ -10,7 +10,6 @@ use crate::error::{Failure, Kind};
 use crate::machine::System;
 use crate::machine::inflight::Memory;
 use crate::machine::kernel::Look;
-use crate::machine::process::TargetError;
 use crate::machine::types::Types;
 use crate::model::activity::Activity;
 use crate::model::counters::Counters;
@@ -18,14 +17,14 @@ use crate::model::event::{Event, OpenCommand, StackId};
 use crate::model::ids::QueueId;
 use crate::model::ledger::HostLedger;
 use crate::model::machine::ControllerInfo;
-use crate::model::machine::{HostEvent, RunTimes, Scan, StackSum};
+use crate::model::machine::{RunTimes, Scan, StackSum};
 use crate::model::snapshot::Snapshot;
 use crate::model::target::{Call, HostController, TargetInfo};
 use crate::probe::facts::KernelFacts;
 use crate::probe::plan::AttachPlan;
 use crate::settings::{HostOptions, OriginDetail, Settings};
-use crate::source::HostSource;
-use crate::target::spdk::StateChange;
+use crate::source::{HostSource, ToEvents};
+use crate::target::spdk::ToChanges;
 use anyhow::{Error, Result};
 
 /// The session of a run.
@@ -271,11 +270,7 @@ macro_rules! no_target {
                 match *self {}
             }
 
-            fn take(
-                &mut self,
-                _all: bool,
-                _to: &mut dyn FnMut(&HostEvent, &[HostController]),
-            ) -> Result<bool> {
+            fn take(&mut self, _to: ToEvents<'_>) -> Result<bool> {
                 match *self {}
             }
 
@@ -283,10 +278,7 @@ macro_rules! no_target {
                 match *self {}
             }
 
-            fn end(
-                &mut self,
-                _to: &mut dyn FnMut(&HostEvent, &[HostController]),
-            ) -> Result<HostLedger> {
+            fn end(&mut self, _to: ToEvents<'_>) -> Result<HostLedger> {
                 match *self {}
             }
         }
@@ -323,15 +315,15 @@ impl StateChanges {
         match *self {}
     }
 
-    pub fn take(&mut self, _all: bool, _to: &mut dyn FnMut(&StateChange)) -> Result<bool> {
+    pub fn take(&mut self, _to: ToChanges<'_>) -> Result<bool> {
         match *self {}
     }
 
-    pub const fn alive(&self) -> Result<(), TargetError> {
+    pub const fn alive(&self) -> Result<()> {
         match *self {}
     }
 
-    pub fn end(&mut self, _to: &mut dyn FnMut(&StateChange)) -> Result<(u64, u64)> {
+    pub fn end(&mut self, _to: ToChanges<'_>) -> Result<(u64, u64)> {
         match *self {}
     }
 }
@@ -345,7 +337,7 @@ impl Messages {
         match *self {}
     }
 
-    pub const fn alive(&self) -> Result<(), TargetError> {
+    pub const fn alive(&self) -> Result<()> {
         match *self {}
     }
 

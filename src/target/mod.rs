@@ -2,14 +2,14 @@
 //! The host side of NVMe commands: logs and traces of targets, and the join with the guest's
 //! records. Pure: functions of text and of recordings.
 
+pub mod functions;
 pub mod qemu_log;
 pub mod qemu_usdt;
 pub mod spdk;
 pub mod spdk_trace;
 
 use crate::model::ledger::HostLedger;
-use crate::model::machine::HostEvent;
-use crate::model::target::{HostController, TargetInfo};
+use crate::model::target::{HostController, HostEvent, TargetInfo};
 
 /// The words after `key`, which `=`, `:` or a blank follows; without quotation marks.
 fn words<'t>(text: &'t str, key: &str) -> impl Iterator<Item = &'t str> {
@@ -50,26 +50,6 @@ pub struct Imported {
     pub ledger: HostLedger,
 }
 
-/// Why a file cannot be imported. Each is a sentence about the file, without its name.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ImportError {
-    /// It is about several controllers, and its lines do not say which.
-    #[error(
-        "line {line} is about a second controller, and the lines of a log do not name their \
-         controller: log one controller only, or use `host trace --pid`"
-    )]
-    SeveralControllers {
-        /// Number of the line, from 1.
-        line: u64,
-    },
-    /// It is no JSON of spdk_trace.
-    #[error("it is not what `spdk_trace -j` writes ({reason}): give its output")]
-    NoSpdkTrace {
-        /// What is missing or wrong.
-        reason: String,
-    },
-}
-
 /// Most events that are kept from any text.
 pub const MOST_EVENTS: usize = 1 << 22;
 
@@ -87,6 +67,7 @@ impl Imported {
     pub fn finished(mut self) -> Self {
         self.events.sort_by_key(HostEvent::at_ns);
         self.events.iter().for_each(|event| self.ledger.count(event));
+        self.ledger.imported = true;
         self
     }
 }

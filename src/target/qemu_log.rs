@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
 use super::{Imported, value};
-use crate::model::machine::{HostCommand, HostEvent, HostPoint, HostTimes};
+use crate::model::target::{HostCommand, HostEvent, HostPoint, HostTimes};
 use crate::nvme::status::Status;
 
 /// The event that ends a command.
@@ -207,7 +207,7 @@ impl Reader {
         let ledger = &mut self.imported.ledger;
         match why {
             Skip::Other => ledger.other += 1,
-            Skip::Malformed | Skip::Second => ledger.malformed += 1,
+            Skip::Malformed | Skip::Second => ledger.not_read += 1,
         }
     }
 

@@ -2,10 +2,9 @@
 //! QEMU's trace events as USDT probes (trace backend dtrace): the same events as in its log, with the
 //! arguments of hw/nvme/trace-events, 6.0 to 10.0. An event does not name its controller.
 
-use super::ImportError;
 use super::qemu_log::{Reader, Skip};
 use crate::model::ledger::HostLedger;
-use crate::model::machine::HostEvent;
+use crate::model::target::HostEvent;
 
 /// Arguments of a probe that are read.
 pub const ARGS: usize = 6;
@@ -58,29 +57,23 @@ pub fn is_enough(names: &[&str]) -> bool {
 #[derive(Default)]
 pub struct QemuHits {
     reader: Reader,
-    hits: u64,
 }
 
 impl QemuHits {
-    /// Adds a hit of the probe with this number. Hits must come in the order of time.
-    ///
-    /// # Errors
-    /// If it is about a second controller.
-    pub fn add(&mut self, probe: usize, at_ns: u64, args: &[u64; ARGS]) -> Result<(), ImportError> {
-        self.hits += 1;
+    /// Adds a hit of the probe with this number. Hits must come in the order of time. Returns false if
+    /// it is about a second controller.
+    #[must_use]
+    pub fn add(&mut self, probe: usize, at_ns: u64, args: &[u64; ARGS]) -> bool {
         let Some(probe) = PROBES.get(probe) else {
-            return Ok(());
+            return true;
         };
         let named = probe.keys.iter().zip(args).filter(|(key, _)| !key.is_empty());
         let text: Vec<String> = named.map(|(key, arg)| format!("{key} {arg}")).collect();
-        match self.reader.line(at_ns, probe.name, &text.join(" ")) {
-            Ok(()) => Ok(()),
-            Err(Skip::Second) => Err(ImportError::SeveralControllers { line: self.hits }),
-            Err(skip) => {
-                self.reader.skip(&skip);
-                Ok(())
-            }
+        let read = self.reader.line(at_ns, probe.name, &text.join(" "));
+        if let Err(skip) = &read {
+            self.reader.skip(skip);
         }
+        !matches!(read, Err(Skip::Second))
     }
 
     /// The events since the last call. They are counted here.
@@ -103,7 +96,7 @@ impl QemuHits {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::machine::HostPoint;
+    use crate::model::target::HostPoint;
 
     fn number(name: &str, args: usize) -> usize {
         let found = PROBES.iter().position(|p| p.name == name && p.args() == args);
@@ -113,13 +106,15 @@ mod tests {
     #[test]
     fn hits_become_commands() {
         let mut hits = QemuHits::default();
-        let mut add = |name, count, at_ns, args| hits.add(number(name, count), at_ns, &args);
-        add("pci_nvme_io_cmd", 5, 10, [5, 1, 2, 1, 0, 0]).unwrap();
-        add("pci_nvme_write", 6, 11, [5, 0, 1, 8, 4096, 64]).unwrap();
-        add("pci_nvme_rw_cb", 2, 20, [5, 0, 0, 0, 0, 0]).unwrap();
-        add("pci_nvme_enqueue_req_completion", 5, 21, [5, 2, 0, 0, 2, 0]).unwrap();
-        add("pci_nvme_irq_msix", 1, 22, [2, 0, 0, 0, 0, 0]).unwrap();
-        add("pci_nvme_io_cmd", 5, 30, [6, 1, 2, 2, 0, 0]).unwrap();
+        let mut add = |name, count, at_ns, args| {
+            assert!(hits.add(number(name, count), at_ns, &args));
+        };
+        add("pci_nvme_io_cmd", 5, 10, [5, 1, 2, 1, 0, 0]);
+        add("pci_nvme_write", 6, 11, [5, 0, 1, 8, 4096, 64]);
+        add("pci_nvme_rw_cb", 2, 20, [5, 0, 0, 0, 0, 0]);
+        add("pci_nvme_enqueue_req_completion", 5, 21, [5, 2, 0, 0, 2, 0]);
+        add("pci_nvme_irq_msix", 1, 22, [2, 0, 0, 0, 0, 0]);
+        add("pci_nvme_io_cmd", 5, 30, [6, 1, 2, 2, 0, 0]);
         let events = hits.drain();
         let HostEvent::Command(command) = events[0] else {
             panic!("{events:?}");
@@ -141,9 +136,8 @@ mod tests {
         let mut hits = QemuHits::default();
         let io = number("pci_nvme_io_cmd", 5);
         let args = [5, 1, 2, 1, 0, 0];
-        hits.add(io, 10, &args).unwrap();
-        let again = hits.add(io, 11, &args);
-        assert_eq!(again, Err(ImportError::SeveralControllers { line: 2 }));
+        assert!(hits.add(io, 10, &args));
+        assert!(!hits.add(io, 11, &args));
     }
 
     #[test]

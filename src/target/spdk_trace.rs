@@ -4,12 +4,15 @@
 
 use std::collections::BTreeMap;
 
+use anyhow::{Result, anyhow};
 use serde::{Deserialize, Serialize};
 use serde_json::Number;
 
-use super::{ImportError, Imported};
-use crate::model::machine::{HostCommand, HostEvent, HostPoint, HostTimes};
-use crate::model::target::{HostClock, HostController, TargetInfo, TargetKind};
+use super::Imported;
+use crate::model::ledger::HostLedger;
+use crate::model::target::{
+    HostClock, HostCommand, HostController, HostEvent, HostPoint, HostTimes, TargetInfo, TargetKind,
+};
 use crate::model::text::Text;
 
 /// An argument of a tracepoint.
@@ -100,6 +103,9 @@ pub struct Trace {
     pub tpoints: Vec<Tracepoint>,
     /// The entries.
     pub entries: Vec<Entry>,
+    /// Entries of the text that found no room here.
+    #[serde(skip)]
+    pub lost: u64,
     /// The place of each tracepoint, by its number.
     #[serde(skip)]
     places: BTreeMap<u64, usize>,
@@ -110,8 +116,8 @@ impl Trace {
     ///
     /// # Errors
     /// If it is no JSON, or lacks its rate or its tracepoints.
-    pub fn parse(text: &str) -> Result<Self, ImportError> {
-        let wrong = |reason: String| ImportError::NoSpdkTrace { reason };
+    pub fn parse(text: &str) -> Result<Self> {
+        let wrong = |why| anyhow!("it is not what `spdk_trace -j` writes ({why}): give its output");
         let mut trace: Self = serde_json::from_str(text).map_err(|e| wrong(e.to_string()))?;
         if trace.tsc_rate == 0 {
             return Err(wrong("it has no tsc_rate".into()));
@@ -180,7 +186,8 @@ pub fn import(trace: &Trace) -> Imported {
             resolution_ns: 1,
             ..TargetInfo::default()
         },
-        controllers: vec![HostController { name: "spdk:0".into(), ..HostController::default() }],
+        controllers: vec![HostController::named("spdk:0")],
+        ledger: HostLedger { lost: trace.lost, ..HostLedger::default() },
         ..Imported::default()
     };
     let mut flying: BTreeMap<_, HostCommand> = BTreeMap::new();
@@ -313,7 +320,7 @@ mod tests {
     fn other_files_are_refused() {
         for wrong in ["", "{}", "{\"tsc_rate\":5}", "[1]"] {
             let error = Trace::parse(wrong).unwrap_err();
-            assert!(matches!(error, ImportError::NoSpdkTrace { .. }), "{wrong}");
+            assert!(error.to_string().contains("spdk_trace -j"), "{wrong}: {error}");
         }
     }
 }

@@ -10,8 +10,8 @@ use serde_json::{Map, Value};
 
 use super::json::{Dist, dist, typed_line};
 use super::theme::Theme;
-use crate::model::machine::HostCommand;
 use crate::model::report::parts::{PartKey, PartRows, PartTimes};
+use crate::model::target::HostCommand;
 use crate::model::text::Text;
 use crate::nvme::subject::{fctype, namespace};
 use crate::units::{counted, nanos};

@@ -60,7 +60,7 @@ fn time(ns: Option<f64>) -> String {
 }
 
 /// Mean, percentiles and maximum. `p99.9` is left out of a narrow table.
-fn times(h: &Histogram, p90: bool, p999: bool) -> impl Iterator<Item = Cell<'static>> {
+pub(crate) fn times(h: &Histogram, p90: bool, p999: bool) -> impl Iterator<Item = Cell<'static>> {
     let percentile = |p| time(h.percentile(p).map(|ns| ns as f64));
     let mark = if h.max_exact() { "" } else { "~" };
     [

@@ -6,9 +6,13 @@ use proptest::prelude::*;
 
 /// Pairs of a clock with this offset and drift. Each direction takes 1 to 41 us.
 fn pairs(offset: i64, ppm: f64, delays: &[(u16, u16)]) -> Vec<Bounds> {
+    pairs_every(3_000_000, offset, ppm, delays)
+}
+
+fn pairs_every(step_ns: i64, offset: i64, ppm: f64, delays: &[(u16, u16)]) -> Vec<Bounds> {
     let delay = |n: u16| 1000 + i64::from(n) % 40_000;
     let pair = |(n, &(there, back)): (usize, &(u16, u16))| {
-        let at_ns = n as i64 * 3_000_000 + 77_000_000_000;
+        let at_ns = n as i64 * step_ns + 77_000_000_000;
         let truth = offset + (at_ns as f64 * ppm / 1e6) as i64;
         Bounds { at_ns, low: truth - delay(back), up: truth + delay(there), work_ns: 20_000 }
     };
@@ -56,6 +60,37 @@ proptest! {
         for (n, pair) in right.iter().enumerate().filter(|(n, _)| !moved(*n)) {
             prop_assert!(found.may_fit(pair), "{n} {pair:?} {found:?}");
         }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(16))]
+
+    /// A pair a second, and a burst in which most pairs are, a microsecond apart. In it each command waits
+    /// longer than the one before until the host sees it: that is not the drift of the clock.
+    #[test]
+    fn a_burst_does_not_turn_the_line(
+        ppm in -300.0..300.0_f64, at in 0..100_usize, waits in 10_000..5_000_000_i64,
+        delays in prop::collection::vec(any::<(u16, u16)>(), 100),
+    ) {
+        let steady = pairs_every(1_000_000_000, 0, ppm, &delays);
+        let burst = (1..1000).map(|n| {
+            let Bounds { at_ns, low, up, work_ns } = steady[at];
+            Bounds { at_ns: at_ns + n * 1000, low, up: up + waits / 1000 * n, work_ns }
+        });
+        let all: Vec<Bounds> = steady.iter().copied().chain(burst).collect();
+        let (found, stands) = fit(&all, range(&all), true).unwrap();
+        for pair in &steady {
+            let truth = (pair.at_ns as f64 * ppm / 1e6) as i64;
+            let apart = (found.at(pair.at_ns) - truth).unsigned_abs();
+            prop_assert!(apart <= found.error_ns + 2, "{apart} {found:?}");
+        }
+        let (low, high) = found.drift_ppm;
+        prop_assert!(low - 0.01 <= ppm && ppm <= high + 0.01, "{low} {ppm} {high}");
+        prop_assert!(stands.iter().all(|stands| *stands == Stands::Fits));
+        // the steady pairs bound the offset as well as they do alone
+        let alone = fit(&steady, range(&all), true).unwrap().0;
+        prop_assert!(found.error_ns <= alone.error_ns + 2, "{found:?} {alone:?}");
     }
 }
 

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::clock::{Bounds, Offset, Stands, fit};
 use super::{Guest, Served};
-use crate::model::machine::HostCommand;
+use crate::model::target::HostCommand;
 
 /// What makes commands equal: controller, queue, command id, opcode, namespace, blocks. Parts that the
 /// host's record lacks are left out on both sides.

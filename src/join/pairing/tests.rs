@@ -2,7 +2,7 @@
 //! Joins of made records: no wrong pair, whatever is lost, reused or shifted.
 
 use super::*;
-use crate::model::machine::{HostPoint, HostTimes};
+use crate::model::target::{HostPoint, HostTimes};
 use proptest::prelude::*;
 
 /// A command of both sides, with the truth.

@@ -2,7 +2,7 @@
 //! The parts of one command's time on both sides.
 
 use super::{Guest, Offset, Served};
-use crate::model::machine::{HostPoint, Part, stages_between};
+use crate::model::target::{HostPoint, Part, stages_between};
 
 fn by_clock(name: String, ns: i64) -> Part {
     Part { by_clock: true, ..Part::new(name, ns) }

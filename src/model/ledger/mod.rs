@@ -6,7 +6,8 @@ use super::counters::Counters;
 use super::point::Point;
 use crate::model::counters::Count;
 use crate::model::event::EventKind;
-use crate::model::machine::{HostEvent, Pairing};
+use crate::model::machine::Pairing;
+use crate::model::target::HostEvent;
 use crate::model::text::Text;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -366,9 +367,9 @@ pub struct HostLedger {
     pub out_of_order: u64,
     /// Records that found no room.
     pub lost: u64,
-    /// Lines or records of an import that cannot be read.
-    pub malformed: u64,
-    /// Lines or records of an import that are about something else.
+    /// Lines of a text about commands that could not be used, and records that could not be decoded.
+    pub not_read: u64,
+    /// Lines of a text that are about something else.
     pub other: u64,
     /// Hits whose data contradict each other. Such a hit is in no command.
     pub failed_checks: u64,
@@ -384,13 +385,13 @@ impl HostLedger {
     /// Why not every command of the run has a complete record, one phrase per reason. Empty: all have.
     pub fn degraded(&self) -> Vec<String> {
         let all = [
-            (self.without_begin, "without start"),
-            (self.without_end, "without end"),
-            (self.out_of_order, "out of order"),
-            (self.lost, "lost"),
-            (self.malformed, "malformed"),
-            (self.failed_checks, "failed checks"),
-            (self.skipped.values().sum(), "skipped program runs"),
+            (self.without_begin, "ends without a start"),
+            (self.without_end, "starts without an end"),
+            (self.out_of_order, "commands with points out of order"),
+            (self.lost, "events lost"),
+            (self.not_read, "events not read"),
+            (self.failed_checks, "hits that failed a check"),
+            (self.skipped.values().sum(), "program runs skipped by the kernel"),
         ];
         phrases(all).collect()
     }

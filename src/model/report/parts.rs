@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use crate::model::histogram::Histogram;
-use crate::model::machine::Part;
+use crate::model::target::Part;
 use crate::nvme::opcode::Opcode;
 
 /// Controller, CDW1 of the SQE, opcode. The last two are `None` for requests without ids.
@@ -90,7 +90,7 @@ impl PartRow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::machine::{HostPoint, HostTimes};
+    use crate::model::target::{HostPoint, HostTimes};
 
     #[test]
     fn parts_are_in_the_order_of_a_commands_life() {

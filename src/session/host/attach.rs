@@ -6,8 +6,7 @@ use std::path::Path;
 use libbpf_rs::{Link, OpenObject, UprobeOpts};
 
 use super::HostSession;
-use crate::error::not_permitted;
-use crate::machine::process::TargetError;
+use crate::error::{Failure, Kind, not_permitted};
 use crate::machine::{System, missing_capabilities};
 use crate::model::target::{HostClock, TargetInfo, TargetKind};
 use crate::session::load::{self, Loaded, refusal};
@@ -96,7 +95,8 @@ impl HostSession {
     /// If it is not loaded, or the kernel refuses the programs.
     pub fn nvmet(system: &System, measure: bool) -> Result<Self> {
         if system.module_identity("nvmet").is_none() {
-            return Err(TargetError::NoNvmet.into());
+            let text = "this machine has no kernel target: the module nvmet is not loaded";
+            return Err(Failure::error(Kind::NoDevice, text));
         }
         let loaded = load(open()?, &["nvmet_init", "nvmet_complete"])?;
         let stats = measure.then(read::enable_stats).flatten();

@@ -8,7 +8,6 @@ use super::process::Found;
 use crate::abi::nd_host_count;
 use crate::error::failed;
 use crate::machine::System;
-use crate::machine::process::TargetError;
 use crate::model::target::{Call, TargetInfo, TargetKind};
 use crate::session::load::Loaded;
 use crate::session::read;
@@ -58,8 +57,8 @@ impl Messages {
     ///
     /// # Errors
     /// If it has.
-    pub fn alive(&self) -> Result<(), TargetError> {
-        self.found.alive()
+    pub fn alive(&self) -> Result<()> {
+        self.found.memory.alive()
     }
 
     /// Detaches the programs.
@@ -72,10 +71,9 @@ impl Messages {
     /// # Errors
     /// If the counts cannot be read.
     pub fn lost(&self) -> Result<u64> {
-        let counts = super::counts(&self.loaded)?;
         let runs = read::program_runs(&self.loaded.0);
         let skipped: u64 = runs.values().map(|run| run.misses).sum();
-        Ok(counts.of(nd_host_count::ND_HOST_NO_ROOM) + skipped)
+        Ok(super::host_count(&self.loaded, nd_host_count::ND_HOST_NO_ROOM)? + skipped)
     }
 
     /// The counts, the most frequent first.

@@ -18,14 +18,13 @@ use self::record::{CtrlKey, Record};
 use super::read;
 use super::rings::SortedRings;
 use crate::abi::nd_host_count as Count;
-use crate::error::failed;
-use crate::machine::process::{Memory, TargetError};
+use crate::error::{Failure, Kind, failed};
+use crate::machine::process::Memory;
 use crate::model::ledger::HostLedger;
-use crate::model::machine::HostEvent;
 use crate::model::target::{HostController, TargetInfo, TargetKind};
 use crate::model::text::Text;
 use crate::session::load::Loaded;
-use crate::source::HostSource;
+use crate::source::{HostSource, ToEvents};
 use anyhow::Result;
 
 /// Programs of bpf/host.bpf.c, what each is attached to, and its counter.
@@ -123,21 +122,15 @@ impl HostSession {
 
     fn qemu_controller(&self, key: CtrlKey) -> Option<HostController> {
         let serial = self.memory.as_ref()?.nvme_serial(key.address)?;
-        Some(HostController {
-            name: format!("qemu:{serial}").into(),
-            serial: Some(serial.into()),
-            ..HostController::default()
-        })
+        let named = HostController::named(format!("qemu:{serial}"));
+        Some(HostController { serial: Some(serial.into()), ..named })
     }
 
     /// A controller of nvmet or of SPDK, with the name that its program has noted.
     fn noted_controller(&self, key: CtrlKey) -> Result<HostController> {
         let kind = self.target.kind.name();
         if key.address == 0 {
-            return Ok(HostController {
-                name: format!("{kind}:-").into(),
-                ..HostController::default()
-            });
+            return Ok(HostController::named(format!("{kind}:-")));
         }
         let names = self.loaded.map("host_ctrls")?;
         let name = names.lookup(&key.to_bytes(), MapFlags::ANY);
@@ -152,26 +145,47 @@ impl HostSession {
 
     /// Fails if the target has another layout.
     fn check(&mut self) -> Result<()> {
-        let failed = counts(&self.loaded)?.of(Count::ND_HOST_FAILED_CHECK);
+        let failed = host_count(&self.loaded, Count::ND_HOST_FAILED_CHECK)?;
         self.ledger.failed_checks = failed;
         if failed > 0 {
-            return Err(TargetError::Layout { failed }.into());
+            let text = format!(
+                "{failed} hits failed the check of the request's fields: this target has another layout, \
+                 and its records would be wrong. Import its log or its trace instead (`import`)"
+            );
+            return Err(Failure::error(Kind::Run, text));
         }
         Ok(())
     }
 
+    /// Passes on new events. With `all`, also the latest.
+    fn pass_on(&mut self, all: bool, to: ToEvents<'_>) -> Result<bool> {
+        let more = self.rings.fetch(all)?;
+        self.check()?;
+        while let Some(record) = self.rings.next(Record::read) {
+            let Some(record) = record else {
+                self.ledger.not_read += 1;
+                continue;
+            };
+            if let Some(number) = self.number(record.ctrl)? {
+                let event = record.event(number, self.is_kernel());
+                self.ledger.count(&event);
+                to(&event, &self.controllers)?;
+            }
+        }
+        Ok(more)
+    }
+
     fn finish(&mut self, runs: &BTreeMap<String, read::ProgramRuns>) -> Result<HostLedger> {
-        let counts = counts(&self.loaded)?;
-        let count = |n: Count| counts.of(n);
+        let count = |what| host_count(&self.loaded, what);
         let ledger = &mut self.ledger;
-        ledger.without_begin = count(Count::ND_HOST_WITHOUT_BEGIN);
-        ledger.without_end = count(Count::ND_HOST_WITHOUT_END);
-        ledger.lost = count(Count::ND_HOST_NO_ROOM) + count(Count::ND_HOST_LOST);
+        ledger.without_begin = count(Count::ND_HOST_WITHOUT_BEGIN)?;
+        ledger.without_end = count(Count::ND_HOST_WITHOUT_END)?;
+        ledger.lost = count(Count::ND_HOST_NO_ROOM)? + count(Count::ND_HOST_LOST)?;
         for (program, target, hits) in PROGRAMS {
             let Some(run) = runs.get(program) else {
                 continue;
             };
-            ledger.hits.insert(target.into(), count(hits));
+            ledger.hits.insert(target.into(), count(hits)?);
             ledger.skipped.insert(target.into(), run.misses);
             if let Some(ns) = run.ns.checked_div(run.count) {
                 ledger.run_ns.insert(target.into(), ns);
@@ -190,71 +204,41 @@ impl HostSource for HostSession {
         &self.controllers
     }
 
-    fn take(
-        &mut self,
-        all: bool,
-        to: &mut dyn FnMut(&HostEvent, &[HostController]),
-    ) -> Result<bool> {
-        let more = self.rings.fetch(all)?;
-        self.check()?;
-        while let Some(record) = self.rings.next(Record::read) {
-            let Some(record) = record else {
-                self.ledger.malformed += 1;
-                continue;
-            };
-            if let Some(number) = self.number(record.ctrl)? {
-                let event = record.event(number, self.is_kernel());
-                self.ledger.count(&event);
-                to(&event, &self.controllers);
-            }
-        }
-        Ok(more)
+    fn take(&mut self, to: ToEvents<'_>) -> Result<bool> {
+        self.pass_on(false, to)
     }
 
     fn alive(&self) -> Result<()> {
-        if self.memory.as_ref().is_some_and(Memory::has_ended) {
-            let pid = self.target.pid.unwrap_or_default();
-            return Err(TargetError::Ended { pid }.into());
-        }
-        Ok(())
+        self.memory.as_ref().map_or(Ok(()), Memory::alive)
     }
 
-    fn end(&mut self, to: &mut dyn FnMut(&HostEvent, &[HostController])) -> Result<HostLedger> {
+    fn end(&mut self, to: ToEvents<'_>) -> Result<HostLedger> {
         let runs = read::program_runs(&self.loaded.0);
         self.links.clear();
-        self.take(true, to)?;
+        self.pass_on(true, to)?;
         let flying = self.loaded.map("flying")?;
         for record in in_flight(&flying) {
             if let Some(number) = self.number(record.ctrl)? {
                 let event = record.unfinished(number, self.is_kernel());
                 self.ledger.count(&event);
-                to(&event, &self.controllers);
+                to(&event, &self.controllers)?;
             }
         }
         self.finish(&runs)
     }
 }
 
-/// The counts of the programs, over all CPUs.
-struct Counts(Vec<u64>);
-
-impl Counts {
-    fn of(&self, count: Count) -> u64 {
-        self.0.get(count.0 as usize).copied().unwrap_or(0)
-    }
+/// A count of the programs, over all CPUs.
+fn count(loaded: &Loaded, map: &str, number: u32) -> Result<u64> {
+    let values = loaded.map(map)?.lookup_percpu(&number.to_ne_bytes(), MapFlags::ANY);
+    let values = values.map_err(failed(format!("read map `{map}`")))?.unwrap_or_default();
+    let of_cpu = |bytes: Vec<u8>| bytes.try_into().map_or(0, u64::from_ne_bytes);
+    Ok(values.into_iter().map(of_cpu).sum())
 }
 
-fn counts(loaded: &Loaded) -> Result<Counts> {
-    let map = loaded.map("host_counts")?;
-    let read = "read map `host_counts`";
-    let mut counts = Vec::new();
-    for number in 0..Count::ND_HOST_COUNTS.0 {
-        let values = map.lookup_percpu(&number.to_ne_bytes(), MapFlags::ANY);
-        let values = values.map_err(failed(read))?.unwrap_or_default();
-        let number = |bytes: &Vec<u8>| bytes.as_slice().try_into().map_or(0, u64::from_ne_bytes);
-        counts.push(values.iter().map(number).sum());
-    }
-    Ok(Counts(counts))
+/// A count of bpf/host.bpf.c.
+fn host_count(loaded: &Loaded, what: Count) -> Result<u64> {
+    count(loaded, "host_counts", what.0)
 }
 
 /// The commands in flight.

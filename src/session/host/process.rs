@@ -7,66 +7,19 @@ use libbpf_rs::Link;
 
 use super::HostSession;
 use super::attach::{Constants, Hook, attach, configure, load, open};
+use crate::error::{Failure, Kind};
 use crate::machine::System;
-use crate::machine::process::{Memory, Process, TargetError};
+use crate::machine::process::{Memory, Process};
 use crate::machine::spdk::Spdk;
 use crate::model::target::{HostClock, TargetInfo, TargetKind};
 use crate::session::read;
 use crate::settings::HostOptions;
+use crate::target::functions::{QEMU, SPDK, Wanted};
 use crate::target::spdk::Layout;
-use anyhow::Result;
+use anyhow::{Error, Result};
 
 /// Offset of the command in QEMU's `struct NvmeRequest` (hw/nvme/nvme.h, 6.1 to 10.0).
 const QEMU_REQUEST_CMD: u32 = 56;
-
-/// A program, and the functions that it may be attached to.
-struct Wanted {
-    program: &'static str,
-    functions: &'static [&'static str],
-    /// Whether the stages of the backend need it, and not the command as a whole.
-    is_inner: bool,
-    /// Whether some releases lack some of its functions.
-    is_optional: bool,
-}
-
-const fn wanted(program: &'static str, functions: &'static [&'static str]) -> Wanted {
-    Wanted { program, functions, is_inner: false, is_optional: false }
-}
-
-/// Programs for QEMU. The begin is last, so that no command is without its later points.
-const QEMU: [Wanted; 4] = [
-    wanted("qemu_done", &["nvme_rw_complete_cb"]),
-    Wanted {
-        is_inner: true,
-        ..wanted(
-            "qemu_submit",
-            &["dma_blk_read", "dma_blk_write", "blk_aio_preadv", "blk_aio_pwritev"],
-        )
-    },
-    Wanted { is_inner: true, ..wanted("qemu_interrupt", &["msix_notify"]) },
-    wanted("qemu_fetch", &["nvme_map_dptr"]),
-];
-
-/// Programs for SPDK, in the same order. 22.01 and earlier have no functions `_ext`.
-const SPDK: [Wanted; 5] = [
-    wanted("spdk_complete", &["nvmf_transport_req_complete"]),
-    wanted("spdk_free", &["nvmf_transport_req_free"]),
-    Wanted { is_inner: true, ..wanted("spdk_done", &["spdk_nvmf_request_complete"]) },
-    Wanted {
-        is_inner: true,
-        is_optional: true,
-        ..wanted(
-            "spdk_submit",
-            &[
-                "spdk_bdev_readv_blocks_ext",
-                "spdk_bdev_writev_blocks_ext",
-                "spdk_bdev_readv_blocks",
-                "spdk_bdev_writev_blocks",
-            ],
-        )
-    },
-    wanted("spdk_fetch", &["spdk_nvmf_request_exec"]),
-];
 
 /// A process to attach to.
 pub(super) struct Found {
@@ -84,24 +37,21 @@ impl Found {
         Ok(Self { process, memory, code })
     }
 
-    /// Fails if the process has ended.
-    pub fn alive(&self) -> Result<(), TargetError> {
-        let pid = self.process.pid;
-        match self.memory.has_ended() {
-            true => Err(TargetError::Ended { pid }),
-            false => Ok(()),
-        }
+    /// An error that begins with the process.
+    fn refused(&self, why: &str) -> Error {
+        let Process { pid, name, .. } = &self.process;
+        Failure::error(Kind::Usage, format!("process {pid} ({name}) {why}"))
+    }
+
+    /// It has no USDT probes of this kind.
+    pub fn no_usdt(&self, provider: &str, reason: &str) -> Error {
+        self.refused(&format!("has no USDT probes of {provider}: {reason}"))
     }
 
     /// A function that must be there.
-    pub fn probe(&self, symbol: &str, reason: &'static str) -> Result<(&Path, usize), TargetError> {
+    pub fn probe(&self, symbol: &str, reason: &str) -> Result<(&Path, usize)> {
         let found = self.code.probe(symbol);
-        found.ok_or_else(|| TargetError::NoSymbol {
-            pid: self.process.pid,
-            binary: self.process.name.clone(),
-            symbol: symbol.into(),
-            reason,
-        })
+        found.ok_or_else(|| self.refused(&format!("has no symbol {symbol}: {reason}")))
     }
 
     /// The target in recordings and reports.
@@ -158,8 +108,10 @@ impl HostSession {
             let reason = "it is a QEMU without dynamic symbols; import its log instead";
             (TargetKind::Qemu, &QEMU[..], constants, reason)
         } else {
-            let binary = found.process.name;
-            return Err(TargetError::NoTarget { pid, binary }.into());
+            return Err(found.refused(
+                "is no target, or was stripped: it has neither nvme_rw_complete_cb (QEMU with NVMe) nor \
+                 spdk_nvmf_request_exec (SPDK) among its symbols",
+            ));
         };
         constants.request_cmd += options.shift;
         let chosen = programs.iter();

@@ -3,17 +3,25 @@
 
 use super::process::Found;
 use super::usdt::{Usdt, UsdtHit, UsdtProbe};
+use crate::error::{Failure, Kind};
 use crate::machine::System;
-use crate::machine::process::TargetError;
 use crate::model::ledger::HostLedger;
-use crate::model::machine::HostEvent;
 use crate::model::target::{HostController, TargetInfo, TargetKind};
-use crate::source::HostSource;
+use crate::source::{HostSource, ToEvents};
 use crate::target::qemu_usdt::{PROBES, QemuHits, is_enough};
-use anyhow::Result;
+use anyhow::{Error, Result};
 
 /// The provider of QEMU's trace events.
 const PROVIDER: &str = "qemu";
+
+/// Its events do not name their controller.
+fn several_controllers(pid: u32) -> Error {
+    let text = format!(
+        "process {pid} has several NVMe controllers, and its trace events do not say which one they are \
+         about: omit --usdt"
+    );
+    Failure::error(Kind::Usage, text)
+}
 
 /// A QEMU that is traced by USDT probes.
 pub struct QemuUsdt {
@@ -43,30 +51,24 @@ impl QemuUsdt {
                 texts: 0,
             }));
         }
-        let refused = |reason| TargetError::NoUsdt {
-            pid,
-            binary: found.process.name.clone(),
-            provider: "QEMU's NVMe controller",
-            reason,
-        };
+        let refused = |reason| found.no_usdt("QEMU's NVMe controller", reason);
         let names: Vec<&str> = probes.iter().map(|probe| probe.name).collect();
         if found.code.probe("spdk_nvmf_request_exec").is_some() {
             let reason = "SPDK has none per command; omit --usdt; `host spdk` shows its states";
-            return Err(refused(reason).into());
+            return Err(refused(reason));
         }
         if !is_enough(&names) {
             let reason = "it is something else, or was built without the trace backend dtrace";
-            return Err(refused(reason).into());
+            return Err(refused(reason));
         }
         let serials = found.process.nvme_serials();
         let controller = match serials.as_slice() {
-            [] | [None] => HostController { name: "qemu:0".into(), ..HostController::default() },
+            [] | [None] => HostController::named("qemu:0"),
             [Some(serial)] => HostController {
-                name: format!("qemu:{serial}").into(),
                 serial: Some(serial.into()),
-                ..HostController::default()
+                ..HostController::named(format!("qemu:{serial}"))
             },
-            _ => return Err(TargetError::SeveralControllers { pid }.into()),
+            _ => return Err(several_controllers(pid)),
         };
         Ok(Self {
             usdt: Usdt::attach(pid, &probes)?,
@@ -75,6 +77,25 @@ impl QemuUsdt {
             hits: QemuHits::default(),
             found,
         })
+    }
+}
+
+impl QemuUsdt {
+    /// Passes on new events. With `all`, also the latest.
+    fn pass_on(&mut self, all: bool, to: ToEvents<'_>) -> Result<bool> {
+        let (hits, pid) = (&mut self.hits, self.found.process.pid);
+        let taken = self.usdt.take(all, &mut |hit: &UsdtHit| match hits.add(
+            usize::from(hit.number),
+            hit.at_ns,
+            &hit.args,
+        ) {
+            true => Ok(()),
+            false => Err(several_controllers(pid)),
+        });
+        for event in self.hits.drain() {
+            to(&event, &self.controllers)?;
+        }
+        taken
     }
 }
 
@@ -87,35 +108,20 @@ impl HostSource for QemuUsdt {
         &self.controllers
     }
 
-    fn take(
-        &mut self,
-        all: bool,
-        to: &mut dyn FnMut(&HostEvent, &[HostController]),
-    ) -> Result<bool> {
-        let (hits, mut second) = (&mut self.hits, false);
-        let more = self.usdt.take(all, &mut |hit: &UsdtHit| {
-            second |= hits.add(usize::from(hit.number), hit.at_ns, &hit.args).is_err();
-        })?;
-        for event in self.hits.drain() {
-            to(&event, &self.controllers);
-        }
-        if second {
-            let pid = self.found.process.pid;
-            return Err(TargetError::SeveralControllers { pid }.into());
-        }
-        Ok(more)
+    fn take(&mut self, to: ToEvents<'_>) -> Result<bool> {
+        self.pass_on(false, to)
     }
 
     fn alive(&self) -> Result<()> {
-        Ok(self.found.alive()?)
+        self.found.memory.alive()
     }
 
-    fn end(&mut self, to: &mut dyn FnMut(&HostEvent, &[HostController])) -> Result<HostLedger> {
+    fn end(&mut self, to: ToEvents<'_>) -> Result<HostLedger> {
         self.usdt.stop();
-        self.take(true, to)?;
+        self.pass_on(true, to)?;
         let (left, mut ledger) = std::mem::take(&mut self.hits).end();
         for event in &left {
-            to(event, &self.controllers);
+            to(event, &self.controllers)?;
         }
         let (hits, lost) = self.usdt.counts()?;
         ledger.hits.insert("usdt".into(), hits);

@@ -6,7 +6,7 @@ use std::mem::size_of;
 use bytemuck::{AnyBitPattern, try_pod_read_unaligned};
 
 use crate::abi::{nd_host, nd_host_flag, nd_host_limit};
-use crate::model::machine::{HOST_POINTS, HostCommand, HostEvent, HostPoint, HostTimes};
+use crate::model::target::{HOST_POINTS, HostCommand, HostEvent, HostPoint, HostTimes};
 use crate::model::text::Text;
 use crate::nvme::decode::{CommandSet, blocks};
 use crate::nvme::opcode::QueueKind;

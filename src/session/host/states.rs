@@ -4,9 +4,8 @@
 use super::process::Found;
 use super::usdt::{Usdt, UsdtProbe};
 use crate::machine::System;
-use crate::machine::process::TargetError;
 use crate::model::target::{TargetInfo, TargetKind};
-use crate::target::spdk::{PROBES, Release, StateChange};
+use crate::target::spdk::{PROBES, Release, ToChanges};
 use anyhow::Result;
 
 /// The changes of state of a target of SPDK.
@@ -43,13 +42,8 @@ impl StateChanges {
             })
             .collect();
         if probes.is_empty() {
-            let error = TargetError::NoUsdt {
-                pid,
-                binary: found.process.name.clone(),
-                provider: "SPDK's NVMe-oF target",
-                reason: "it is something else, or was built without `configure --with-usdt`",
-            };
-            return Err(error.into());
+            let reason = "it is something else, or was built without `configure --with-usdt`";
+            return Err(found.no_usdt("SPDK's NVMe-oF target", reason));
         }
         Ok(Self {
             usdt: Usdt::attach(pid, &probes)?,
@@ -69,16 +63,19 @@ impl StateChanges {
         self.probes
     }
 
-    /// Passes on new changes by time. With `all`, also the latest. Returns true if there may be more.
+    /// Passes on new changes by time, except the latest. Returns true if there may be more.
     ///
     /// # Errors
-    /// If the ring cannot be read.
-    pub fn take(&mut self, all: bool, to: &mut dyn FnMut(&StateChange)) -> Result<bool> {
+    /// If the ring cannot be read; errors of `to`.
+    pub fn take(&mut self, to: ToChanges<'_>) -> Result<bool> {
+        self.pass_on(false, to)
+    }
+
+    fn pass_on(&mut self, all: bool, to: ToChanges<'_>) -> Result<bool> {
         let release = self.release;
-        self.usdt.take(all, &mut |hit| {
-            if let Some(probe) = PROBES.get(usize::from(hit.number)) {
-                to(&probe.decode(release, hit.at_ns, &hit.args, &hit.texts));
-            }
+        self.usdt.take(all, &mut |hit| match PROBES.get(usize::from(hit.number)) {
+            Some(probe) => to(&probe.decode(release, hit.at_ns, &hit.args, &hit.texts)),
+            None => Ok(()),
         })
     }
 
@@ -86,18 +83,18 @@ impl StateChanges {
     ///
     /// # Errors
     /// If it has.
-    pub fn alive(&self) -> Result<(), TargetError> {
-        self.found.alive()
+    pub fn alive(&self) -> Result<()> {
+        self.found.memory.alive()
     }
 
     /// Detaches the probes, and passes on what is left. Returns the number of hits, and of those
     /// that found no room.
     ///
     /// # Errors
-    /// If the maps cannot be read.
-    pub fn end(&mut self, to: &mut dyn FnMut(&StateChange)) -> Result<(u64, u64)> {
+    /// If the maps cannot be read; errors of `to`.
+    pub fn end(&mut self, to: ToChanges<'_>) -> Result<(u64, u64)> {
         self.usdt.stop();
-        self.take(true, to)?;
+        self.pass_on(true, to)?;
         self.usdt.counts()
     }
 }

@@ -4,15 +4,15 @@
 
 use std::path::PathBuf;
 
-use libbpf_rs::{Link, MapCore, MapFlags, UsdtOpts};
+use libbpf_rs::{Link, UsdtOpts};
 
 use super::attach::{Constants, configure, load, open_object};
+use super::count;
 use crate::abi::{nd_usdt_cookie, nd_usdt_count, nd_usdt_limit};
-use crate::error::failed;
 use crate::session::load::Loaded;
 use crate::session::rings::SortedRings;
 use crate::target::spdk::ARGS;
-use anyhow::{Error, Result};
+use anyhow::Result;
 
 /// Bytes of a text, with its end.
 const TEXT: usize = nd_usdt_limit::ND_USDT_TEXT.0 as usize;
@@ -109,11 +109,11 @@ impl Usdt {
 
     /// Passes on new hits by time, except the latest: earlier ones may still arrive. With `all`,
     /// those too. Returns true if there may be more.
-    pub fn take(&mut self, all: bool, to: &mut dyn FnMut(&UsdtHit)) -> Result<bool> {
+    pub fn take(&mut self, all: bool, to: &mut dyn FnMut(&UsdtHit) -> Result<()>) -> Result<bool> {
         let more = self.rings.fetch(all)?;
         while let Some(hit) = self.rings.next(UsdtHit::read) {
             match hit {
-                Some(hit) => to(&hit),
+                Some(hit) => to(&hit)?,
                 None => self.malformed += 1,
             }
         }
@@ -127,13 +127,7 @@ impl Usdt {
 
     /// The number of hits, and of those without a record.
     pub fn counts(&self) -> Result<(u64, u64)> {
-        let map = self.loaded.map("usdt_counts")?;
-        let count = |what: nd_usdt_count| {
-            let values = map.lookup_percpu(&what.0.to_ne_bytes(), MapFlags::ANY);
-            let values = values.map_err(failed("read map `usdt_counts`"))?;
-            let number = |v: Vec<u8>| v.try_into().map_or(0, u64::from_ne_bytes);
-            Ok::<u64, Error>(values.unwrap_or_default().into_iter().map(number).sum())
-        };
+        let count = |what: nd_usdt_count| count(&self.loaded, "usdt_counts", what.0);
         let lost = count(nd_usdt_count::ND_USDT_LOST)?;
         Ok((count(nd_usdt_count::ND_USDT_HITS)?, lost + self.malformed))
     }

@@ -4,6 +4,7 @@
 //! lib/nvmf/nvmf_internal.h, module/event/subsystems/nvmf/nvmf_tgt.c).
 
 use crate::model::text::Text;
+use anyhow::Result;
 use std::fmt;
 
 /// A release of SPDK: year and month. One under development has the number of the next.
@@ -201,6 +202,9 @@ pub struct StateChange {
     /// Names and values of its arguments.
     pub fields: Vec<(&'static str, Value)>,
 }
+
+/// Takes a change of state.
+pub type ToChanges<'t> = &'t mut dyn FnMut(&StateChange) -> Result<()>;
 
 const NQN: (&str, Is) = ("nqn", Is::Text);
 const HOST: (&str, Is) = ("host", Is::Text);

@@ -115,7 +115,7 @@ fn a_rejected_command_has_no_begin(outcome: &Outcome) {
     assert_eq!(number(join, "matched"), 21, "{join}");
     assert_eq!(number(join, "unmatched_guest"), 0, "{join}");
     let notes = join["notes"].to_string();
-    assert!(notes.contains("1 without start"), "{join}");
+    assert!(notes.contains("1 end without a start"), "{join}");
     assert_parts(&lines, true, "rejected");
 }
 

@@ -7,7 +7,7 @@ use std::io::Write;
 use super::packets::{Detail, Kind};
 use super::{Perfetto, Place, Shows, Span};
 use crate::model::ids::QueueId;
-use crate::model::machine::HostCommand;
+use crate::model::target::HostCommand;
 use crate::model::text::Text;
 use crate::view::export::columns::Cell;
 
