@@ -136,8 +136,9 @@ int BPF_PROG(irq_in_fentry, int irq, void *nvmeq)
 }
 
 SEC("?fexit/nvme_irq")
-int BPF_PROG(irq_out_fexit)
+int BPF_PROG(irq_out_fexit, int irq, void *nvmeq, int handled)
 {
+	note_interrupt(handled);
 	return on_irq_out(ND_HOOK_IRQ_OUT_FEXIT, ACCESS_BTF);
 }
 
@@ -148,8 +149,9 @@ int BPF_KPROBE(irq_in_kprobe, int irq, void *nvmeq)
 }
 
 SEC("?kretprobe/nvme_irq")
-int BPF_KRETPROBE(irq_out_kretprobe)
+int BPF_KRETPROBE(irq_out_kretprobe, int handled)
 {
+	note_interrupt(handled);
 	return on_irq_out(ND_HOOK_IRQ_OUT_KRETPROBE, ACCESS_PROBE_READ);
 }
 

@@ -2,7 +2,7 @@
 //! Runs without a cause: mixed loads on machines of all sizes.
 
 use fastrand::Rng;
-use nvme_deep::diagnose::report::{Status, diagnose};
+use nvme_deep::diagnose::{Status, diagnose};
 use nvme_deep::model::event::EventKind;
 use nvme_deep::model::ledger::Accuracy;
 

@@ -4,10 +4,10 @@
 use std::collections::BTreeSet;
 use std::{env, fs};
 
-use nvme_deep::diagnose::report::{Collector, Outcome, RULES, Rule, diagnose};
+use nvme_deep::diagnose::{Collector, Outcome, RULES, Rule, diagnose};
 use nvme_deep::model::ledger::Accuracy;
 
-use nvme_deep::diagnose::report::Expectation;
+use nvme_deep::diagnose::Expectation;
 
 use super::causes::Cause;
 use super::draft::DEVICE;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Words and advice follow the machine and the evidence.
 
-use nvme_deep::diagnose::report::{
+use nvme_deep::diagnose::{
     Diagnosis, Expectation, Facts, Outcome, Status, Subject, Verdict, diagnose,
 };
 use nvme_deep::model::activity::Pool;

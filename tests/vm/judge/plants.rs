@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::guest::{Outcome, Suite};
 use super::json::{list, number, text};
 use super::trace_read::{TraceRun, status};
-use crate::planted::{diagnosis, findings, leaves_a_limit_open, planted};
+use crate::planted::{diagnosis, findings, leaves_a_limit_open, planted, says_which_limit};
 
 const fn suite(
     variant: &'static str,
@@ -65,8 +65,12 @@ const IOMMU: Suite = suite(
     &[],
 );
 
-const SMALL: Suite =
-    suite("-small", &["nvme_null nvme0 4000000"], "lab.plants=small nvme.io_queue_depth=8", &[]);
+const SMALL: Suite = suite(
+    "-small",
+    &["nvme_null nvme0 4000000 namespaces=2"],
+    "lab.plants=small nvme.io_queue_depth=8",
+    &[],
+);
 
 const POLLED: Suite = suite(
     "-polled",
@@ -106,8 +110,17 @@ const WAITS: Suite = suite("-waits", &["nvme_null nvme0 4000000"], "lab.plants=w
 const WAITS_SHORT: Suite =
     Suite { variant: "-waits-short", append: "lab.plants=waits lab.short", ..WAITS };
 
-/// Disks of device mapper.
-const ABOVE: Suite = suite("-above", &["nvme_null nvme0 4000000"], "lab.plants=above", &[]);
+/// Disks of device mapper, and a RAID 1 with a slow leg.
+const ABOVE: Suite = suite(
+    "-above",
+    &["nvme_null nvme0 4000000", "nvme_null nvme1 20000000"],
+    "lab.plants=above",
+    &[],
+);
+
+/// A target over TCP that serves a file.
+const FUA: Suite =
+    suite("-fua", &["nvme_null nvme0 0", "nvme_file nvme1 1073741824"], "lab.plants=fua", &[]);
 
 /// A path of a subsystem, whose target withdraws it.
 const FAILOVER: Suite = suite(
@@ -195,7 +208,7 @@ fn each_cause_is_named_alone(outcome: &Outcome) {
         let is_busy = causes.contains(&"vcpu-stolen") && !planted(&name).contains(&"vcpu-stolen");
         causes.retain(|rule| !is_busy || *rule != "vcpu-stolen");
         let is_open = !name.contains("capped") || leaves_a_limit_open(&object);
-        if !is_expected(&name, causes) || !is_open {
+        if !is_expected(&name, causes) || !is_open || !says_which_limit(&name, &object) {
             wrong.push(format!("{}: {object}", path.display()));
         }
         if !is_busy {
@@ -317,6 +330,12 @@ super::on_kernels! {
     only_in_test_all_bounce_buffers_are_named_on_6_12 "6.12" BOUNCE each_cause_is_named_alone
     only_in_test_all_an_iommu_is_named_on_6_12 "6.12" IOMMU each_cause_is_named_alone
     only_in_test_all_small_queues_are_named_on_6_12 "6.12" SMALL each_cause_is_named_alone
+    only_in_test_all_small_queues_are_named_on_6_1 "6.1" SMALL each_cause_is_named_alone
+    only_in_test_all_small_queues_are_named_on_7_x "7.x" SMALL each_cause_is_named_alone
+    only_in_test_all_writes_with_fua_are_named_on_6_12 "6.12" FUA each_cause_is_named_alone
+    only_in_test_all_writes_with_fua_are_named_on_6_1 "6.1" FUA each_cause_is_named_alone
+    only_in_test_all_writes_with_fua_are_named_on_7_x "7.x" FUA each_cause_is_named_alone
+    only_in_test_all_waits_before_the_request_are_named_on_6_1 "6.1" WAITS each_cause_is_named_alone
     only_in_test_all_unused_polled_queues_are_named_on_6_12 "6.12" POLLED each_cause_is_named_alone
     only_in_test_all_faults_of_storage_are_named_on_6_12 "6.12" SERVED each_cause_is_named_alone
     only_in_test_all_a_busy_host_is_named_on_6_12 "6.12" BUSY each_cause_is_named_alone
@@ -326,7 +345,7 @@ super::on_kernels! {
     only_in_test_all_waits_before_the_request_are_named_on_6_12 "6.12" WAITS each_cause_is_named_alone
     only_in_test_all_waits_before_the_request_are_named_on_7_x "7.x" WAITS each_cause_is_named_alone
     only_in_test_all_time_above_nvme_is_named_on_6_1 "6.1" ABOVE each_cause_is_named_alone
-    only_in_test_all_time_above_nvme_is_named_on_6_12 "6.12" ABOVE each_cause_is_named_alone
+    time_above_nvme_is_named_on_6_12 "6.12" ABOVE each_cause_is_named_alone
     only_in_test_all_time_above_nvme_is_named_on_7_x "7.x" ABOVE each_cause_is_named_alone
     only_in_test_all_causes_of_devices_are_named_on_6_1 "6.1" DEVICES each_cause_is_named_alone
     only_in_test_all_causes_of_devices_are_named_on_7_x "7.x" DEVICES each_cause_is_named_alone
