@@ -71,7 +71,9 @@ fn other_disks_below_and_unseen_bios_leave_it_open() {
     cached.machine.upper[0].has_others = true;
     let mut unseen = Load::default();
     unseen.place.has_waits = false;
-    for (run, why) in [(cached, "other disks"), (unseen.run(&[Cause::Above]), "not observed")] {
+    for (run, why) in
+        [(cached, "disks that are not NVMe"), (unseen.run(&[Cause::Above]), "not observed")]
+    {
         let found = of(run);
         let said = said(&found, "above-nvme");
         assert_eq!(said.status, Status::Inconclusive);

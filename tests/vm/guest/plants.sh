@@ -310,11 +310,13 @@ above() {
 
 # shallow: mq-deadline lets writes have few of its tags
 shallow() {
-    local queue name
+    local queue depth name
     queue=/sys/block/$(disk nvme0)/queue
     echo mq-deadline >"$queue/scheduler"
+    depth=$queue/iosched/async_depth
+    [[ -e $depth ]] || depth=$queue/async_depth
     for name in tag-wait@async-control tag-wait@async; do
-        [[ $name == *-control ]] || echo 1 >"$queue/iosched/async_depth"
+        [[ $name == *-control ]] || echo 1 >"$depth"
         run "$name" nvme0 --rw=randwrite --bs=4k --iodepth=1 --numjobs=32
     done
     echo none >"$queue/scheduler"

@@ -110,6 +110,9 @@ const WAITS: Suite = suite("-waits", &["nvme_null nvme0 4000000"], "lab.plants=w
 const WAITS_SHORT: Suite =
     Suite { variant: "-waits-short", append: "lab.plants=waits lab.short", ..WAITS };
 
+/// A limit of the scheduler for writes alone.
+const SHALLOW: Suite = suite("-shallow", &["nvme_null nvme0 4000000"], "lab.plants=shallow", &[]);
+
 /// Disks of device mapper, and a RAID 1 with a slow leg.
 const ABOVE: Suite = suite(
     "-above",
@@ -335,7 +338,7 @@ super::on_kernels! {
     only_in_test_all_writes_with_fua_are_named_on_6_12 "6.12" FUA each_cause_is_named_alone
     only_in_test_all_writes_with_fua_are_named_on_6_1 "6.1" FUA each_cause_is_named_alone
     only_in_test_all_writes_with_fua_are_named_on_7_x "7.x" FUA each_cause_is_named_alone
-    only_in_test_all_waits_before_the_request_are_named_on_6_1 "6.1" WAITS each_cause_is_named_alone
+    only_in_test_all_a_limit_of_the_scheduler_is_named_on_6_1 "6.1" SHALLOW each_cause_is_named_alone
     only_in_test_all_unused_polled_queues_are_named_on_6_12 "6.12" POLLED each_cause_is_named_alone
     only_in_test_all_faults_of_storage_are_named_on_6_12 "6.12" SERVED each_cause_is_named_alone
     only_in_test_all_a_busy_host_is_named_on_6_12 "6.12" BUSY each_cause_is_named_alone
