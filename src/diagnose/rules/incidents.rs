@@ -148,7 +148,10 @@ fn also_lost(facts: &Facts, ctrl: u32, lost: &[&Incident]) -> BTreeSet<String> {
             })
     };
     let others: BTreeSet<u32> = facts.incidents.ctrls().filter(|other| *other != ctrl).collect();
-    let others = others.into_iter().filter(|other| facts.incidents.timeouts(*other).any(alike));
+    let others = others.into_iter().filter(|other| {
+        let is_polled = facts.is_polled(*other);
+        facts.incidents.timeouts(*other).any(|t| !is_polled(t.affected.qid) && alike(t))
+    });
     others.map(|other| format!("nvme{other}")).collect()
 }
 
