@@ -171,7 +171,8 @@ fn each_cause_is_named(outcome: &Outcome) {
         let is_busy = causes.len() < before;
         let planted = planted(&name);
         let silenced = is_busy && causes.iter().all(|rule| planted.contains(rule));
-        assert!(is_expected(&name, causes) || silenced, "{name}: {object}");
+        let is_named = is_expected(&name, causes) && says_which_limit(&name, &object);
+        assert!(is_named || silenced, "{name}: {object}");
         assert!(!name.contains("capped") || leaves_a_limit_open(&object), "{name}: {object}");
     }
 }
@@ -324,6 +325,7 @@ fn a_plain_recording_answers_five_questions(outcome: &Outcome) {
 
 super::on_kernels! {
     only_in_test_all_planted_causes_are_named_on_6_12 "6.12" SHORT each_cause_is_named
+    waits_are_named_on_6_12 "6.12" WAITS_SHORT each_cause_is_named
     a_plain_recording_answers_five_questions_on_6_12 "6.12" WAITS_SHORT a_plain_recording_answers_five_questions
     only_in_test_all_a_scheduler_answers_five_questions_on_6_12 "6.12" SMALL a_plain_recording_answers_five_questions
     only_in_test_all_tags_answer_five_questions_on_6_12 "6.12" DEVICES a_plain_recording_answers_five_questions
