@@ -96,8 +96,8 @@ static __always_inline struct nd_activity *activity_here(void)
 	return bpf_map_lookup_elem(&activities, &cpu);
 }
 
-/* Counts interrupts of the driver that found no CQE: it returns IRQ_NONE. Some do on any busy queue, if an earlier
- * interrupt has reaped the CQE. */
+/* Counts interrupts of the driver that found no CQE: it returns IRQ_NONE. Some do on any busy
+ * queue, if an earlier interrupt has reaped the CQE. */
 static __always_inline void note_interrupt(int handled)
 {
 	struct nd_activity *a;
