@@ -62,8 +62,9 @@ HOOK(commit_rqs_kretprobe, (), on_submit_out(hook, ND_INSIDE_COMMIT_RQS, 0))
 
 HOOK(irq_in_fentry, (int irq, u64 nvmeq), on_irq_in(nvmeq, hook, access))
 HOOK(irq_in_kprobe, (int irq, u64 nvmeq), on_irq_in(nvmeq, hook, access))
-HOOK(irq_out_fexit, (), on_irq_out(hook, access))
-HOOK(irq_out_kretprobe, (), on_irq_out(hook, access))
+HOOK(irq_out_fexit, (int irq, u64 nvmeq, int handled),
+     (note_interrupt(handled), on_irq_out(hook, access)))
+HOOK(irq_out_kretprobe, (int handled), (note_interrupt(handled), on_irq_out(hook, access)))
 
 REQUEST_HOOK(cqe_btf, on_cqe(rq, hook, access))
 REQUEST_HOOK(cqe_second, on_cqe(rq, hook, access))

@@ -6,11 +6,11 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use nvme_deep::diagnose::report::RULES;
+use nvme_deep::diagnose::RULES;
 use serde_json::Value;
 
 use crate::binary::docs_have;
-use crate::planted::{causes, findings, leaves_a_limit_open, planted};
+use crate::planted::{causes, findings, leaves_a_limit_open, planted, says_which_limit};
 
 /// Rules that only note: what they see has no measured part of the time.
 const NOTES: [&str; 2] = ["split", "not-polling"];
@@ -167,6 +167,7 @@ fn each_planted_cause_is_named_alone_and_controls_are_clean() {
         all.sort_unstable();
         assert_eq!(named, all, "{name}: {found}");
         assert!(!name.contains("capped") || leaves_a_limit_open(&found), "{name}: {found}");
+        assert!(says_which_limit(&name, &found), "{name}: {found}");
         let verdict = found["headline"].as_str().unwrap();
         let clean = verdict.starts_with("No cause found");
         let is_cause = expected.iter().any(|rule| !NOTES.contains(rule));
@@ -178,9 +179,10 @@ fn each_planted_cause_is_named_alone_and_controls_are_clean() {
 fn table() -> String {
     let names: BTreeSet<String> = recordings().into_iter().collect();
     let mut text = "| rule | planted in a guest | verdict on the plant | on its control |\n|---|---|---|---|\n".to_owned();
+    let verdict = |found: &Value| found["headline"].as_str().unwrap().to_owned();
+    let of = |name: &str| names.contains(name).then(|| verdict(&diagnosis(name, &[])));
+    let or_none = |verdict: Option<String>| verdict.unwrap_or_else(|| "-".into());
     for rule in RULES.iter() {
-        let verdict = |found: &Value| found["headline"].as_str().unwrap().to_owned();
-        let of = |name: &str| names.contains(name).then(|| verdict(&diagnosis(name, &[])));
         let (plant, control) = match rule.id {
             "device" => (Some(verdict(&slow_device())), of("clean-6.12")),
             name => (of(name), of(&format!("{name}-control"))),
@@ -190,8 +192,14 @@ fn table() -> String {
             Some(_) => "yes",
             None => "no: made data only",
         };
-        let [plant, control] = [plant, control].map(|v| v.unwrap_or_else(|| "-".into()));
+        let [plant, control] = [plant, control].map(or_none);
         text += &format!("| {} | {planted} | {plant} | {control} |\n", rule.id);
+        let others = names.iter().filter(|n| n.starts_with(&format!("{}@", rule.id)));
+        let others: BTreeSet<&str> = others.map(|n| n.trim_end_matches("-control")).collect();
+        for name in others {
+            let [plant, control] = [of(name), of(&format!("{name}-control"))].map(or_none);
+            text += &format!("| {name} | yes | {plant} | {control} |\n");
+        }
     }
     for name in names.iter().filter(|n| n.starts_with("clean")) {
         let found = diagnosis(name, &[]);

@@ -685,6 +685,7 @@ struct nd_activity {
 	struct nd_volume bounced;
 	struct nd_volume mapped;
 	struct nd_volume unmapped;
+	__u64 early_interrupts; /* found no CQE */
 	struct nd_gap gap[ND_GAPS];
 };
 

@@ -94,6 +94,19 @@ static __always_inline struct nd_activity *activity_here(void)
 	return bpf_map_lookup_elem(&activities, &cpu);
 }
 
+/* Counts interrupts of the driver that found no CQE: it returns IRQ_NONE. Some do on any busy
+ * queue, if an earlier interrupt has reaped the CQE. */
+static __always_inline void note_interrupt(int handled)
+{
+	struct nd_activity *a;
+
+	if (!cfg_context || handled)
+		return;
+	a = activity_here();
+	if (a)
+		a->early_interrupts++;
+}
+
 /* Counts bounced, mapped or unmapped memory. Interrupts do this, too. */
 static __always_inline int on_volume(u64 bytes, u32 hook)
 {

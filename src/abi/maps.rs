@@ -456,7 +456,7 @@ pub const TICK_NS: u64 = nd_activity_limit::ND_TICK_NS.0 as u64;
 /// Bytes of the counters of a CPU.
 pub const ACTIVITY_BYTES: usize = size_of::<nd_activity>();
 
-const _: () = assert!(ACTIVITY_BYTES == 80 + 16 * GAPS as usize);
+const _: () = assert!(ACTIVITY_BYTES == 88 + 16 * GAPS as usize);
 
 /// The counters of all CPUs, summed, besides those by disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -467,6 +467,8 @@ pub struct Volumes {
     pub mapped: Volume,
     /// Mappings removed.
     pub unmapped: Volume,
+    /// Interrupts of the driver that found no CQE.
+    pub early_interrupts: u64,
 }
 
 /// The timer of a CPU, and its gaps since the start of the run.
@@ -503,6 +505,7 @@ pub fn add_activity(
     add(&mut sum.bounced, a.bounced.count, a.bounced.bytes);
     add(&mut sum.mapped, a.mapped.count, a.mapped.bytes);
     add(&mut sum.unmapped, a.unmapped.count, a.unmapped.bytes);
+    sum.early_interrupts += a.early_interrupts;
     let first = from.max(a.gaps.saturating_sub(GAPS));
     to.gaps_lost += first.saturating_sub(from);
     to.gaps.extend((first..a.gaps).map(|number| {
@@ -692,9 +695,9 @@ mod tests {
     /// A CPU with this many gaps; gap n begins at 10 n and ends at 10 n + 4.
     fn cpu(gaps: u64) -> Vec<u8> {
         let mut words = vec![0; ACTIVITY_BYTES / 8];
-        words[..10].copy_from_slice(&[2000, 5, gaps, 4 * gaps, 1, 100, 2, 200, 3, 300]);
+        words[..11].copy_from_slice(&[2000, 5, gaps, 4 * gaps, 1, 100, 2, 200, 3, 300, 7]);
         for n in 0..gaps {
-            let at = 10 + 2 * (n % GAPS) as usize;
+            let at = 11 + 2 * (n % GAPS) as usize;
             words[at..at + 2].copy_from_slice(&[10 * n, 10 * n + 4]);
         }
         bytes(&words)
@@ -714,8 +717,8 @@ mod tests {
         assert_eq!((to.gaps[0].begin_ns, to.gaps[63].end_ns), (360, 994));
         add_activity(3, &cpu(100), 100, &mut sum, &mut to).unwrap();
         assert_eq!((to.gaps.len(), to.gaps_lost), (64, 34));
-        assert_eq!(sum.unmapped.bytes, 600);
-        assert_eq!(add_activity(3, &[0; 88], 0, &mut sum, &mut to), Err(DecodeError));
+        assert_eq!((sum.unmapped.bytes, sum.early_interrupts), (600, 14));
+        assert_eq!(add_activity(3, &[0; 96], 0, &mut sum, &mut to), Err(DecodeError));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::command::Command;
 use super::facts::Facts;
-use super::issuers::{Issuer, Issuers};
+use super::issuers::Issuer;
 use crate::model::event::{CommandId, Submission};
 use crate::model::ids::NamespaceId;
 use crate::nvme::decode::{CommandSet, blocks};
@@ -115,8 +115,6 @@ impl Affected {
         (begin_ns, end_ns): (u64, u64),
     ) -> Self {
         let found = submission.and_then(|s| blocks(id.opcode.queue, CommandSet::Nvm, &s.sqe));
-        let mut issuers = Issuers::default();
-        let number = issuers.number(submission);
         Self {
             begin_ns,
             end_ns,
@@ -125,13 +123,13 @@ impl Affected {
             cid: Some(id.cid),
             code: Some(id.opcode.code),
             blocks: found.and_then(|b| blocks_from(b.slba, b.nlb)),
-            issuer: issuers.get(number).copied(),
+            issuer: submission.and_then(Issuer::of),
         }
     }
 
     /// A finished command.
-    pub fn of_command(facts: &Facts, command: &Command) -> Self {
-        let Command { class, qid, cid, begin_ns, end_ns, .. } = *command;
+    pub fn of_command(command: &Command) -> Self {
+        let Command { class, qid, cid, begin_ns, end_ns, issuer, .. } = *command;
         Self {
             begin_ns,
             end_ns,
@@ -140,7 +138,7 @@ impl Affected {
             cid: Some(cid),
             code: Some(command.code()),
             blocks: blocks_from(command.slba, command.blocks),
-            issuer: facts.commands.issuers.get(command.issuer).copied(),
+            issuer,
         }
     }
 

@@ -43,52 +43,51 @@ pub struct Classes {
     by_subject: BTreeMap<Subject, Vec<usize>>,
 }
 
-/// Times of the commands of a class.
-#[derive(Default)]
-struct Times {
-    weight: u64,
-    totals: Histogram,
-    begun: Histogram,
-    has_waits: bool,
-    stages: Vec<(Stages, u64)>,
-    places: Vec<u32>,
+impl ClassFacts {
+    /// The commands of a class: those at these places.
+    fn of(commands: &Commands, class: CommandClass, places: Vec<u32>) -> Self {
+        let (mut totals, mut begun) = (Histogram::default(), Histogram::default());
+        let mut stages: Vec<(Stages, u64)> = Vec::new();
+        // the same for all commands of a class
+        let (mut weight, mut has_waits) = (1, false);
+        for command in places.iter().filter_map(|place| commands.kept.get(*place as usize)) {
+            weight = commands.weight(command);
+            totals.record(command.total());
+            begun.record(command.since_begin());
+            has_waits |= command.has_waits();
+            for (run, ns) in command.runs() {
+                let ns = ns.saturating_mul(weight);
+                match stages.iter_mut().find(|(found, _)| *found == run) {
+                    Some((_, sum)) => *sum = sum.saturating_add(ns),
+                    None => stages.push((run, ns)),
+                }
+            }
+        }
+        let percentile = |hist: &Histogram, p| hist.percentile(p).unwrap_or(0);
+        let total_ns = u64::try_from(totals.sum()).unwrap_or(u64::MAX);
+        Self {
+            class,
+            commands: totals.count().saturating_mul(weight),
+            total_ns: total_ns.saturating_mul(weight),
+            p50_ns: percentile(&totals, 50.0),
+            p99_ns: percentile(&totals, 99.0),
+            begun_p50_ns: percentile(&begun, 50.0),
+            has_waits,
+            stages,
+            places,
+        }
+    }
 }
 
 impl Classes {
     /// The classes of these commands.
     pub fn of(commands: &Commands) -> Self {
-        let mut times: BTreeMap<CommandClass, Times> = BTreeMap::new();
+        let mut places: BTreeMap<CommandClass, Vec<u32>> = BTreeMap::new();
         for (place, command) in (0..).zip(&commands.kept) {
-            let own = times.entry(command.class).or_default();
-            // the same for all commands of a class
-            own.weight = commands.weight(command);
-            own.totals.record(command.total());
-            own.begun.record(command.since_begin());
-            own.has_waits |= command.has_waits();
-            own.places.push(place);
-            for (run, ns) in command.runs() {
-                match own.stages.iter_mut().find(|(found, _)| *found == run) {
-                    Some((_, sum)) => *sum = sum.saturating_add(ns),
-                    None => own.stages.push((run, ns)),
-                }
-            }
+            places.entry(command.class).or_default().push(place);
         }
-        let percentile = |hist: &Histogram, p| hist.percentile(p).unwrap_or(0);
-        let all = times.into_iter().map(|(class, own)| ClassFacts {
-            class,
-            commands: own.totals.count().saturating_mul(own.weight),
-            total_ns: u64::try_from(own.totals.sum())
-                .unwrap_or(u64::MAX)
-                .saturating_mul(own.weight),
-            p50_ns: percentile(&own.totals, 50.0),
-            p99_ns: percentile(&own.totals, 99.0),
-            begun_p50_ns: percentile(&own.begun, 50.0),
-            has_waits: own.has_waits,
-            stages: (own.stages.into_iter())
-                .map(|(run, ns)| (run, ns.saturating_mul(own.weight)))
-                .collect(),
-            places: own.places,
-        });
+        let all = places.into_iter();
+        let all = all.map(|(class, places)| ClassFacts::of(commands, class, places));
         let mut classes = Self { all: all.collect(), ..Self::default() };
         classes.all.sort_by_key(|c| std::cmp::Reverse(c.total_ns));
         for (n, own) in classes.all.iter().enumerate() {

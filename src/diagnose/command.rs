@@ -10,8 +10,7 @@ use crate::model::timeline::{Segment, Timeline};
 use crate::nvme::decode::{CommandSet, blocks};
 use crate::nvme::opcode::QueueKind;
 
-use super::issuers::Issuers;
-use super::rates::Passage;
+use super::issuers::Issuer;
 use crate::diagnose::facts::Stages;
 
 /// Number of stages.
@@ -54,8 +53,8 @@ pub struct Command {
     pub cqe_ns: u64,
     /// Of its last observed point.
     pub end_ns: u64,
-    /// The number of who issued it; 0: not known.
-    pub issuer: u32,
+    /// Who issued it; `None`: not observed.
+    pub issuer: Option<Issuer>,
     /// First block; only with blocks.
     pub slba: u64,
     /// How many blocks.
@@ -133,7 +132,7 @@ impl Command {
             setup_ns,
             cqe_ns: at(Point::Cqe),
             end_ns,
-            issuer: 0,
+            issuer: submission.and_then(Issuer::of),
             slba: submission.map_or(0, |a| a.sqe.pair(10)),
             blocks: named.map_or(0, |blocks| blocks.nlb),
             bytes: block_sizes.size(id, submission),
@@ -261,8 +260,6 @@ pub struct Commands {
     pub seen: u64,
     /// Finished commands without points.
     pub without_points: u64,
-    /// Who issued them.
-    pub issuers: Issuers,
     pools: [Pool; 2],
     most: usize,
 }
@@ -281,42 +278,37 @@ impl Commands {
             long: Vec::new(),
             seen: 0,
             without_points: 0,
-            issuers: Issuers::default(),
             pools: [Pool::default(); 2],
             most: most.max(4 * BLOCK as usize),
         }
     }
 
-    /// Takes in an event. Returns when a command began and ended, if it is an I/O command with points.
-    pub fn add(&mut self, event: &Event, block_sizes: &BlockSizes) -> Option<Passage> {
-        let command = Command::of(event, block_sizes);
-        let Some(mut command) = command.filter(Command::is_of_a_clock) else {
+    /// The command of an event, if it is an I/O command with points; otherwise counts one without.
+    pub fn read(&mut self, event: &Event, block_sizes: &BlockSizes) -> Option<Command> {
+        let command = Command::of(event, block_sizes).filter(Command::is_of_a_clock);
+        if command.is_none() {
             let is_io = |id: &CommandId| id.opcode.queue == QueueKind::Io;
             let finished = matches!(&event.what, EventKind::Command(id, ..) | EventKind::Missed { id, .. } if is_io(id));
             self.without_points += u64::from(finished);
-            return None;
-        };
-        let passage = Passage {
-            ctrl: command.class.ctrl,
-            begin_ns: command.begin_ns,
-            end_ns: command.end_ns,
-            bytes: command.bytes,
-        };
-        command.issuer = self.issuers.number(event.what.submission());
+        }
+        command
+    }
+
+    /// Adds a command.
+    pub fn add(&mut self, command: Command) {
         self.seen += 1;
         let pool = &mut self.pools[command.pool()];
         let keeps = pool.keeps(pool.seen);
         pool.seen += 1;
         if !keeps {
             self.leave_out(command);
-            return Some(passage);
+            return;
         }
         pool.kept += 1;
         self.kept.push(command);
         if self.kept.len() > self.most {
             self.thin();
         }
-        Some(passage)
     }
 
     fn leave_out(&mut self, command: Command) {
@@ -411,7 +403,9 @@ mod tests {
         let none = BlockSizes::default();
         let made = EventBuilder::staged(BEGIN_NS, TIMES);
         for made in [made, made.timeline(None), made.opcode(QueueKind::Admin, 2)] {
-            commands.add(&made.command(), &none);
+            if let Some(command) = commands.read(&made.command(), &none) {
+                commands.add(command);
+            }
         }
         assert_eq!((commands.seen, commands.without_points), (1, 1));
     }
@@ -435,10 +429,8 @@ mod tests {
             (ends(u64::MAX), 0),
         ] {
             let mut commands = Commands::default();
-            let passage = commands.add(&made.command(), &BlockSizes::default());
-            assert_eq!(passage.is_some(), kept == 1);
-            assert_eq!((commands.seen, commands.without_points), (kept, 1 - kept));
-            assert_eq!(commands.kept.len() as u64, kept);
+            let command = commands.read(&made.command(), &BlockSizes::default());
+            assert_eq!((command.is_some(), commands.without_points), (kept == 1, 1 - kept));
         }
     }
 
@@ -453,7 +445,7 @@ mod tests {
             let made = EventBuilder::staged(BEGIN_NS + n * 1_000_000, stages)
                 .cid(n as u16)
                 .code(if n % 10 == 0 { 0 } else { 2 });
-            commands.add(&made.command(), &BlockSizes::default());
+            commands.add(command(&made.command()).unwrap());
         }
         commands
     }
@@ -492,7 +484,7 @@ mod tests {
         let mut commands = Commands::at_most(1000);
         for n in 0..5000 {
             let made = EventBuilder::staged(BEGIN_NS + n * 1_000_000, TIMES).code(0);
-            commands.add(&made.command(), &BlockSizes::default());
+            commands.add(command(&made.command()).unwrap());
         }
         assert!(commands.kept.len() <= 1000, "{}", commands.kept.len());
         assert_eq!(commands.weight(&commands.kept[0]), 8);

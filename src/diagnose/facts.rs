@@ -5,13 +5,13 @@
 use super::classes::{ClassFacts, Classes};
 use super::command::{Command, Commands};
 use super::compare::TimeSlices;
-use super::gaps::{Gaps, Timed};
+use super::gaps::Gaps;
 use super::incidents::Incidents;
 use super::rates::Rates;
 use super::stuck::Stuck;
 use crate::diagnose::judge::{Expectation, Selection};
 use crate::diagnose::verdict::{Share, Subject};
-use crate::model::activity::{Activity, Gap};
+use crate::model::activity::Activity;
 use crate::model::command_class::BlockSizes;
 use crate::model::event::Event;
 use crate::model::ids::NamespaceId;
@@ -28,12 +28,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::BitOr;
 use std::time::Duration;
 
-/// A rule about all commands of a disk needs this part of them.
-const MOST_COMMANDS: f64 = 0.8;
 /// Most controllers whose rates are kept.
 const MOST_RATES: usize = 256;
-/// Most gaps in memory; a machine with more is stolen from anyway.
-const MOST_GAPS: usize = 100_000;
 
 /// The facts of a run.
 #[derive(Clone, Debug, Default)]
@@ -88,8 +84,6 @@ pub struct Collector {
     pub facts: Facts,
     block_sizes: BlockSizes,
     first: Option<Activity>,
-    gaps: Vec<Gap>,
-    timed: Timed,
 }
 
 impl Collector {
@@ -100,7 +94,7 @@ impl Collector {
         collector
     }
 
-    /// Takes in the controllers: names of disks, and sizes of logical blocks.
+    /// Adds the controllers: names of disks, and sizes of logical blocks.
     pub fn controllers(&mut self, all: &[ControllerInfo]) {
         self.block_sizes.extend(all.iter().flat_map(ControllerInfo::block_sizes));
         for ControllerInfo { instance, disks, transport, .. } in all {
@@ -113,22 +107,24 @@ impl Collector {
         }
     }
 
-    /// Takes in an event.
+    /// Adds an event.
     pub fn event(&mut self, event: &Event) {
         let Facts { commands, rates, incidents, .. } = &mut self.facts;
-        if let Some(passage) = commands.add(event, &self.block_sizes)
-            && (rates.contains_key(&passage.ctrl) || rates.len() < MOST_RATES)
-        {
-            rates.entry(passage.ctrl).or_default().add(passage);
+        if let Some(command) = commands.read(event, &self.block_sizes) {
+            let ctrl = command.class.ctrl;
+            if rates.contains_key(&ctrl) || rates.len() < MOST_RATES {
+                let rates = rates.entry(ctrl).or_default();
+                rates.add((command.begin_ns, command.end_ns), command.bytes);
+            }
+            commands.add(command);
         }
         incidents.add(event);
     }
 
-    /// Takes in the activity up to a time.
+    /// Adds the activity up to a time.
     pub fn activity(&mut self, mut activity: Activity) {
-        self.timed.add(&activity);
-        let room = MOST_GAPS.saturating_sub(self.gaps.len());
-        self.gaps.extend(activity.gaps.drain(..).take(room));
+        self.facts.gaps.add(&activity);
+        activity.gaps.clear();
         let first = self.first.get_or_insert_with(|| activity.clone());
         let passed = activity.at_ns.saturating_sub(first.at_ns);
         self.facts.activity = Some((passed, activity.since(first)));
@@ -141,11 +137,11 @@ impl Collector {
         accuracy: Option<Accuracy>,
         expectation: Expectation,
     ) -> Facts {
-        let facts = self.facts;
+        let mut facts = self.facts;
+        facts.gaps.sort();
         Facts {
             classes: Classes::of(&facts.commands),
             slices: TimeSlices::of(&facts.commands.kept),
-            gaps: Gaps::of(&self.gaps, self.timed),
             covers,
             accuracy,
             expectation,
@@ -222,22 +218,6 @@ impl Facts {
     /// Whether not all commands of a controller are in memory.
     pub fn is_thinned(&self, ctrl: u32) -> bool {
         self.of(Subject::Controller(ctrl)).any(|c| self.commands.weight(c) > 1)
-    }
-
-    /// Whether requests of a disk of this controller, or of any, were left out of the commands, as by a
-    /// filter. Activity is counted whether or not a filter selects the command. Where requests were not
-    /// counted: no.
-    pub fn lacks_requests(&self, ctrl: Option<u32>) -> bool {
-        let waits = self.counted(|a| a.waits.as_deref()).unwrap_or_default();
-        let mut own = waits.iter().filter(|w| ctrl.is_none_or(|c| c == w.ctrl));
-        own.any(|w| {
-            let subject = match w.nsid {
-                0 => Subject::Controller(w.ctrl),
-                nsid => Subject::Disk(w.ctrl, nsid),
-            };
-            let commands = self.count(subject) as f64;
-            commands > 0.0 && commands < MOST_COMMANDS * w.requests as f64
-        })
     }
 
     /// The activity, if this part of it was observed.

@@ -7,50 +7,42 @@ use crate::model::activity::{Activity, Gap};
 
 use super::command::Command;
 
-/// When CPUs had a timer: spans by CPU, in order.
-#[derive(Clone, Debug, Default)]
-pub struct Timed(BTreeMap<u32, Vec<(u64, u64)>>);
+/// Most gaps in memory; a machine with more is stolen from anyway.
+const MOST: usize = 100_000;
 
-impl Timed {
+/// Gaps, and when CPUs had a timer, by CPU.
+#[derive(Clone, Debug, Default)]
+pub struct Gaps {
+    count: usize,
+    by_cpu: BTreeMap<u32, Vec<Gap>>,
+    timed: BTreeMap<u32, Vec<(u64, u64)>>,
+}
+
+impl Gaps {
     /// Adds a reading.
     pub fn add(&mut self, activity: &Activity) {
+        for gap in activity.gaps.iter().take(MOST - self.count) {
+            self.by_cpu.entry(gap.cpu).or_default().push(*gap);
+            self.count += 1;
+        }
         for cpu in activity.cpus.iter().filter(|cpu| cpu.gaps.is_some()) {
             let from = cpu.timed_from_ns;
-            let to = match cpu.timed_to_ns {
-                0 => activity.at_ns,
-                to => to,
-            };
-            let spans = self.0.entry(cpu.cpu).or_default();
+            let to = if cpu.timed_to_ns == 0 { activity.at_ns } else { cpu.timed_to_ns };
+            let spans = self.timed.entry(cpu.cpu).or_default();
             match spans.last_mut() {
                 Some(last) if last.0 == from => last.1 = to,
                 _ => spans.push((from, to)),
             }
         }
     }
-}
 
-/// Gaps by CPU, in order.
-#[derive(Clone, Debug, Default)]
-pub struct Gaps {
-    by_cpu: BTreeMap<u32, Vec<Gap>>,
-    timed: Timed,
-}
-
-impl Gaps {
-    /// These gaps, in these timers.
-    pub fn of(gaps: &[Gap], timed: Timed) -> Self {
-        let mut by_cpu: BTreeMap<u32, Vec<Gap>> = BTreeMap::new();
-        for gap in gaps {
-            by_cpu.entry(gap.cpu).or_default().push(*gap);
-        }
-        for gaps in by_cpu.values_mut() {
-            gaps.sort_by_key(|g| g.begin_ns);
-        }
-        Self { by_cpu, timed }
+    /// Puts the gaps in order, after the last reading.
+    pub fn sort(&mut self) {
+        self.by_cpu.values_mut().for_each(|gaps| gaps.sort_by_key(|gap| gap.begin_ns));
     }
 
     fn spans(&self, cpu: u32) -> &[(u64, u64)] {
-        self.timed.0.get(&cpu).map_or(&[], Vec::as_slice)
+        self.timed.get(&cpu).map_or(&[], Vec::as_slice)
     }
 
     /// How long a CPU had a timer in this time, in nanoseconds.
@@ -101,8 +93,10 @@ mod tests {
 
     #[test]
     fn the_time_of_gaps_within_a_span_is_cut_at_its_ends() {
-        let all = [gap(0, 10, 20), gap(0, 40, 60), gap(1, 0, 100)];
-        let gaps = Gaps::of(&all, Timed::default());
+        let all = vec![gap(0, 40, 60), gap(1, 0, 100), gap(0, 10, 20)];
+        let mut gaps = Gaps::default();
+        gaps.add(&Activity { gaps: all, ..Activity::default() });
+        gaps.sort();
         for (span, wanted) in [
             ((0, 10), 0),
             ((0, 15), 5),
@@ -130,14 +124,13 @@ mod tests {
             };
             Activity { at_ns, cpus: vec![cpu], ..Activity::default() }
         };
-        let mut timed = Timed::default();
+        let mut gaps = Gaps::default();
         // the CPU has no commands at first, and is offline for some time
         for (at_ns, timer) in
             [(0, None), (100, Some((30, 99))), (200, Some((30, 150))), (300, Some((250, 299)))]
         {
-            timed.add(&reading(at_ns, timer));
+            gaps.add(&reading(at_ns, timer));
         }
-        let gaps = Gaps::of(&[], timed);
         let spans = [(30, 150), (120, 150), (250, 299)];
         assert!(spans.iter().all(|span| gaps.has_timer(1, *span)));
         let others = [(29, 100), (140, 151), (140, 260), (290, 300)];
@@ -146,10 +139,9 @@ mod tests {
         assert_eq!(gaps.timed_ns(1, (0, 300)), 120 + 49);
         assert_eq!(gaps.timed_ns(1, (50, 260)), 100 + 10);
         // recordings of the time when each CPU had a timer from the start on
-        let mut timed = Timed::default();
-        timed.add(&reading(10, Some((0, 0))));
-        timed.add(&reading(300, Some((0, 0))));
-        let gaps = Gaps::of(&[], timed);
+        let mut gaps = Gaps::default();
+        gaps.add(&reading(10, Some((0, 0))));
+        gaps.add(&reading(300, Some((0, 0))));
         assert!(gaps.has_timer(1, (10, 300)) && !gaps.has_timer(1, (10, 301)));
     }
 }

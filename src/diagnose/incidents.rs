@@ -60,7 +60,7 @@ pub struct Incidents {
 }
 
 impl Incidents {
-    /// Takes in an event.
+    /// Adds an event.
     pub fn add(&mut self, event: &Event) {
         let at_ns = event.at_ns;
         match &event.what {

@@ -12,8 +12,6 @@ use serde::Serialize;
 use super::command::Command;
 use super::facts::Facts;
 
-/// Most issuers of a run. The commands of later ones have none.
-const MOST: usize = 10_000;
 /// Smallest share that is named.
 const LEAST: f64 = 0.005;
 /// Most processes, and most cgroups, that a cause names.
@@ -25,8 +23,10 @@ const SHOWN: usize = 3;
 pub struct Issuer {
     /// Process id.
     pub pid: u32,
-    /// The name of its main thread, else of the first that was seen.
+    /// The name of the thread.
     comm: [u8; 16],
+    /// It is the main thread, which names the process.
+    is_main: bool,
     /// The id of the cgroup; 0: not known.
     pub cgroup: u64,
     /// It submitted the bio.
@@ -34,17 +34,23 @@ pub struct Issuer {
 }
 
 impl Issuer {
-    /// The issuer of a command, and the id of its thread; `None`: not observed.
-    fn of(submission: &Submission) -> Option<(Self, u32)> {
+    /// The issuer of a command; `None`: not observed.
+    pub fn of(submission: &Submission) -> Option<Self> {
         let Submission { pid, tid, comm, knows_submitter, origin, .. } = *submission;
         let by = origin.submitter;
-        let [task, io] = [origin.task_cgroup, origin.io_cgroup];
-        let cgroup = [by.cgroup, io, task].into_iter().find(|id| *id != 0).unwrap_or(0);
+        let known = [by.cgroup, origin.io_cgroup, origin.task_cgroup];
+        let cgroup = known.into_iter().find(|id| *id != 0).unwrap_or(0);
+        let issuer = |pid, tid, comm, is_submitter| Self {
+            pid,
+            comm,
+            is_main: tid == pid,
+            cgroup,
+            is_submitter,
+        };
         if by.is_known() {
-            let (pid, comm) = (by.pid, by.comm);
-            return Some((Self { pid, comm, cgroup, is_submitter: true }, by.tid));
+            return Some(issuer(by.pid, by.tid, by.comm, true));
         }
-        knows_submitter.then_some((Self { pid, comm, cgroup, is_submitter: false }, tid))
+        knows_submitter.then(|| issuer(pid, tid, comm, false))
     }
 
     /// `fio[1234]`, or `pid 1234` if the name was removed.
@@ -53,43 +59,6 @@ impl Issuer {
             "" => format!("pid {}", self.pid),
             comm => format!("{comm}[{}]", self.pid),
         }
-    }
-}
-
-/// The issuers of a run. Commands have their numbers.
-#[derive(Clone, Debug, Default)]
-pub struct Issuers {
-    all: Vec<Issuer>,
-    /// By process, cgroup, and whether it submitted the bio.
-    places: HashMap<(u32, u64, bool), u32>,
-}
-
-impl Issuers {
-    /// The number of the issuer of a command; 0: it is not known.
-    pub fn number(&mut self, submission: Option<&Submission>) -> u32 {
-        let Some((issuer, tid)) = submission.and_then(Issuer::of) else {
-            return 0;
-        };
-        let Issuer { pid, cgroup, is_submitter, comm } = issuer;
-        let key = (pid, cgroup, is_submitter);
-        if let Some(place) = self.places.get(&key) {
-            if tid == pid {
-                self.all[*place as usize - 1].comm = comm;
-            }
-            return *place;
-        }
-        if self.all.len() >= MOST {
-            return 0;
-        }
-        self.all.push(issuer);
-        let place = self.all.len() as u32;
-        self.places.insert(key, place);
-        place
-    }
-
-    /// The issuer with this number.
-    pub fn get(&self, number: u32) -> Option<&Issuer> {
-        self.all.get((number as usize).checked_sub(1)?)
     }
 }
 
@@ -174,7 +143,10 @@ impl Facts {
         for (issuer, time) in times {
             all += time;
             let Some(issuer) = issuer.filter(|_| time > 0.0) else { continue };
-            named.entry(issuer.pid).or_insert(issuer);
+            let name = named.entry(issuer.pid).or_insert(issuer);
+            if issuer.is_main && !name.is_main {
+                *name = issuer;
+            }
             *processes.entry(issuer.pid).or_default() += time;
             if issuer.cgroup != 0 {
                 *cgroups.entry(issuer.cgroup).or_default() += time;
@@ -197,7 +169,7 @@ impl Facts {
     ) -> Who {
         self.who(commands.map(|command| {
             let weight = self.commands.weight(command) as f64;
-            (self.commands.issuers.get(command.issuer).copied(), time(command) * weight)
+            (command.issuer, time(command) * weight)
         }))
     }
 }
@@ -228,26 +200,26 @@ mod tests {
 
     #[test]
     fn the_submitter_counts_where_it_was_observed() {
-        let mut issuers = Issuers::default();
-        let mut name = |submission: &Submission| {
-            let number = issuers.number(Some(submission));
-            let issuer = issuers.get(number).unwrap();
-            (number, issuer.name(), issuer.is_submitter, issuer.cgroup)
+        let of = |submission: &Submission| {
+            let issuer = Issuer::of(submission).unwrap();
+            (issuer.name(), issuer.is_submitter, issuer.cgroup)
         };
         let caller = submission(51, 51, "kworker/1:1H", None);
-        assert_eq!(name(&caller), (1, "kworker/1:1H[51]".into(), false, 0));
+        assert_eq!(of(&caller), ("kworker/1:1H[51]".into(), false, 0));
         let both = submission(51, 51, "kworker/1:1H", Some((7, 8)));
-        assert_eq!(name(&both), (2, "db[7]".into(), true, 9));
-        // the main thread names the process
-        assert_eq!(name(&submission(9, 10, "io_worker", None)).1, "io_worker[9]");
-        assert_eq!(name(&submission(9, 9, "fio", None)).1, "fio[9]");
-        assert_eq!(name(&submission(9, 11, "io_worker", None)).1, "fio[9]");
-        assert_eq!(name(&submission(5, 5, "", None)).1, "pid 5");
-        let mut unknown = caller;
-        unknown.knows_submitter = false;
-        assert_eq!(issuers.number(Some(&unknown)), 0);
-        assert_eq!(issuers.number(None), 0);
-        assert_eq!(issuers.get(0), None);
+        assert_eq!(of(&both), ("db[7]".into(), true, 9));
+        assert_eq!(of(&submission(5, 5, "", None)).0, "pid 5");
+        let unknown = Submission { knows_submitter: false, ..caller };
+        assert_eq!(Issuer::of(&unknown), None);
+    }
+
+    #[test]
+    fn the_main_thread_names_the_process() {
+        let all = [(10, "io_worker"), (9, "fio"), (11, "io_worker")];
+        let all = all.map(|(tid, comm)| (Issuer::of(&submission(9, tid, comm, None)), 1.0));
+        let name =
+            |count| Facts::default().who(all.into_iter().take(count)).processes.remove(0).name;
+        assert_eq!((name(1), name(3)), ("io_worker[9]".into(), "fio[9]".into()));
     }
 
     #[test]
@@ -272,15 +244,5 @@ mod tests {
         assert_eq!((who.cgroups[0].id, who.cgroups[0].name()), (9, "/db.slice".into()));
         let text = who.cgroups_text().unwrap();
         assert!(text.starts_with("/db.slice ") && text.ends_with('%'), "{text}");
-    }
-
-    #[test]
-    fn the_number_of_issuers_is_bounded() {
-        let mut issuers = Issuers::default();
-        let numbers = (1..=MOST as u32 + 5).map(|pid| {
-            let number = issuers.number(Some(&submission(pid, pid, "x", None)));
-            u32::from(number == 0)
-        });
-        assert_eq!(numbers.sum::<u32>(), 5);
     }
 }

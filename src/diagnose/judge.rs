@@ -4,10 +4,11 @@
 use super::classes::ClassFacts;
 use super::facts::Facts;
 use super::rule::{Case, Rule, Tier};
-use super::rules::{RULES, slow_device};
-use super::verdict::{Reason, Status, Verdict, open, out};
+use super::rules::RULES;
+use super::verdict::{Reason, Status, Verdict, open};
 use crate::diagnose::facts::Stages;
 use crate::diagnose::verdict::Subject;
+use crate::model::activity::TagWaits;
 use crate::model::command_class::CommandClass;
 use crate::model::ledger::Accuracy;
 use crate::units::{nanos, percent};
@@ -19,6 +20,8 @@ use std::collections::{BTreeMap, BTreeSet};
 const MIN_COMMANDS: u64 = 200;
 /// CPUs that were away for this share of the time leave open what else is seen.
 const AWAY: f64 = 0.2;
+/// A rule about all commands of a disk needs this part of them.
+const MOST_COMMANDS: f64 = 0.8;
 /// Most sentences of causes in the first line.
 const MOST: usize = 2;
 
@@ -87,62 +90,29 @@ pub fn obstacle(facts: &Facts, subject: Subject) -> Option<String> {
     })
 }
 
-/// The rule that explains most of why a class is slow; `None`: none does, or not enough. The class is
-/// as fast as expected without the time that causes take from it.
-fn explained(facts: &Facts, slow: &Slow, found: &[(Tier, Verdict)]) -> Option<&'static str> {
-    let excess = 1.0 - slow.expected_ns as f64 / slow.median_ns as f64;
-    let own = found.iter().filter(|(tier, v)| {
-        // counted waits are in no command's time
-        let is_counted = v.stages.is_none() && matches!(v.rule, "tag-wait" | "request-wait");
-        *tier != Tier::Incident && v.status == Status::Found && !is_counted
-    });
-    let shares = own.filter_map(|(_, v)| Some((v.rule, v.share_of(facts, slow.class)?)));
-    let shares: Vec<(&'static str, f64)> = shares.collect();
-    let sum: f64 = shares.iter().map(|(_, share)| share).sum();
-    let most = shares.iter().max_by(|(_, a), (_, b)| a.total_cmp(b))?;
-    (sum >= excess).then_some(most.0)
-}
-
-/// What other causes explain is not the device's.
-fn without_explained(facts: &Facts, rule: &Rule, verdict: &mut Verdict, found: &[(Tier, Verdict)]) {
-    let (mut by, mut left) = (None, Vec::new());
-    for slow in facts.slow(verdict.of) {
-        match explained(facts, &slow, found) {
-            Some(rule) => by = by.or(Some(rule)),
-            None => left.push(slow),
-        }
-    }
-    let subject = verdict.of;
-    *verdict = Verdict::new(rule, facts, subject);
-    let result = match by {
-        Some(by) if left.is_empty() => Err(out(format!("{by} explains it"))),
-        _ => slow_device(&Case { facts, subject }, verdict, &left),
-    };
-    verdict.finish(facts, rule, result);
-}
-
-/// What a rule says of a subject, with regard to what was found before.
-fn judge(facts: &Facts, rule: &Rule, subject: Subject, found: &[(Tier, Verdict)]) -> Verdict {
+/// What a rule says of a case.
+fn judge(case: &Case<'_>, rule: &Rule) -> Verdict {
+    let Case { facts, subject, .. } = *case;
     let obstacle = obstacle(facts, subject);
     let is_incident = rule.tier == Tier::Incident;
-    let mut verdict = match &obstacle {
-        Some(_) if !is_incident => Verdict::new(rule, facts, subject),
-        _ => Case { facts, subject }.apply(rule),
+    let mut verdict = Verdict::new(rule, facts, subject);
+    let result = match &obstacle {
+        Some(why) if !is_incident => Err(open(why)),
+        _ => case.apply(rule, &mut verdict),
     };
     verdict.is_minor = subject != Subject::Machine && obstacle.is_some();
-    let is_none = matches!(verdict.status, Status::NotPresent | Status::RuledOut);
-    match obstacle {
-        // incidents are rare: their absence says something only in an exact recording of many commands
-        Some(why) if !is_incident || is_none => verdict.finish(facts, rule, Err(open(why))),
-        _ if rule.tier == Tier::Device && verdict.status == Status::Found => {
-            without_explained(facts, rule, &mut verdict, found);
-        }
-        _ if rule.tier == Tier::Mechanism && verdict.status == Status::Found => {
-            if let Some(reason) = away(found, &verdict) {
-                verdict.finish(facts, rule, Err(reason));
-            }
-        }
-        _ => {}
+    let is_none = matches!(result, Err(Reason(Status::NotPresent | Status::RuledOut, _)));
+    // incidents are rare: their absence says something only in an exact recording of many commands
+    let result = match obstacle {
+        Some(why) if is_none => Err(open(why)),
+        _ => result,
+    };
+    verdict.finish(facts, rule, result);
+    if rule.tier == Tier::Mechanism
+        && verdict.status == Status::Found
+        && let Some(reason) = away(case.found, &verdict)
+    {
+        verdict.finish(facts, rule, Err(reason));
     }
     verdict
 }
@@ -153,12 +123,12 @@ fn least(verdict: &Verdict) -> f64 {
 
 /// If CPUs were away for a larger part of the time than a mechanism explains, that may explain it: all goes
 /// with longer times then, because work piles up meanwhile.
-fn away(found: &[(Tier, Verdict)], verdict: &Verdict) -> Option<Reason> {
-    let is_away = |(tier, v): &&(Tier, Verdict)| {
-        let is_found = *tier == Tier::Machine && v.status == Status::Found;
+fn away(found: &[Verdict], verdict: &Verdict) -> Option<Reason> {
+    let is_away = |v: &&Verdict| {
+        let is_found = v.tier == Tier::Machine && v.status == Status::Found;
         is_found && least(v) >= AWAY && least(v) > least(verdict)
     };
-    found.iter().find(is_away).map(|(_, by)| {
+    found.iter().find(is_away).map(|by| {
         open(format!(
             "{}; but CPUs did not run for part of the time, which may explain it ({})",
             verdict.text, by.rule
@@ -168,26 +138,25 @@ fn away(found: &[(Tier, Verdict)], verdict: &Verdict) -> Option<Reason> {
 
 /// Applies the rules.
 pub fn diagnose(facts: &Facts) -> Diagnosis {
-    let mut found: Vec<(Tier, Verdict)> = Vec::new();
+    let mut verdicts = Vec::new();
     for rule in RULES.iter() {
         for subject in facts.subjects(rule.scope) {
-            let verdict = judge(facts, rule, subject, &found);
-            found.push((rule.tier, verdict));
+            let verdict = judge(&Case { facts, subject, found: &verdicts }, rule);
+            verdicts.push(verdict);
         }
     }
     let all = facts.total(Subject::Machine).max(1.0);
-    found.sort_by_cached_key(|(tier, v)| {
-        let rank = match tier {
+    verdicts.sort_by_cached_key(|v| {
+        let rank = match v.tier {
             Tier::Incident => 0,
             Tier::Above => 1,
             _ => 2,
         };
         // incidents in the order of their rules
-        let is_cause = v.status == Status::Found && *tier != Tier::Incident;
+        let is_cause = v.status == Status::Found && v.tier != Tier::Incident;
         let part = if is_cause { least(v) * facts.total(v.of) / all } else { 0.0 };
         (v.status, rank, Reverse((part * 1e9) as u64))
     });
-    let verdicts: Vec<Verdict> = found.into_iter().map(|(_, verdict)| verdict).collect();
     let has = |status| verdicts.iter().any(|v| v.status == status);
     let outcome = match () {
         () if has(Status::Found) => Outcome::Cause,
@@ -239,53 +208,45 @@ fn headline(facts: &Facts, diagnosis: &Diagnosis) -> String {
     }
 }
 
-/// Options that leave out some I/O commands of a controller.
-const SOME: [&str; 6] = ["--nsid", "--qid", "--opcode", "--process", "--cgroup", "--lba"];
-/// Options that keep or leave out whole controllers, no I/O command, or the end of a run.
-const WHOLE: [&str; 3] = ["--ctrl", "--no-admin", "-n"];
+/// Options that leave out some I/O commands.
+const SOME: [&str; 7] = ["--ctrl", "--nsid", "--qid", "--opcode", "--process", "--cgroup", "--lba"];
 /// Options that keep commands by how they ended.
 const BY_END: [&str; 2] = ["--slow", "--errors"];
+/// Options that leave out no I/O command, or the end of a run.
+const NONE: [&str; 2] = ["--no-admin", "-n"];
 
 /// The options that left commands out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
     some: BTreeSet<&'static str>,
-    /// Only some controllers.
-    controllers: bool,
     by_end: BTreeSet<&'static str>,
     /// A filter whose text was removed from the recording, or is not known here.
     unknown: bool,
 }
 
 impl Selection {
-    /// Takes in the text of options, quoted for a shell. Only names that are known here are kept.
+    /// Adds options given as shell text; keeps only the names listed above.
     pub fn add(&mut self, options: &str) {
-        let known = |names: &'static [&'static str]| {
-            let words: BTreeSet<&str> = options.split_whitespace().collect();
-            names.iter().copied().filter(move |name| words.contains(name))
-        };
-        self.some.extend(known(&SOME));
-        self.by_end.extend(known(&BY_END));
-        self.controllers |= known(&WHOLE).any(|name| name == "--ctrl");
-        let is_known = |names: &'static [&'static str]| known(names).next().is_some();
-        let any = is_known(&SOME) || is_known(&BY_END) || is_known(&WHOLE);
-        self.unknown |= !options.trim().is_empty() && !any;
+        let words: BTreeSet<&str> = options.split_whitespace().collect();
+        let in_text = |name: &&'static str| words.contains(*name);
+        self.some.extend(SOME.iter().copied().filter(in_text));
+        self.by_end.extend(BY_END.iter().copied().filter(in_text));
+        let is_known = SOME.iter().chain(&BY_END).chain(&NONE).any(in_text);
+        self.unknown |= !words.is_empty() && !is_known;
     }
 
     /// What left out commands of a subject: `--opcode`; `None`: nothing that is known.
     fn of(&self, subject: Subject) -> Option<String> {
-        let names = self.some.iter().chain(&self.by_end).copied();
-        let machine = self.controllers && subject == Subject::Machine;
-        let names: Vec<&str> = names.chain(machine.then_some("--ctrl")).collect();
-        (!names.is_empty()).then(|| names.join(", "))
+        // it keeps or leaves out whole controllers
+        let counts = |name: &&str| subject == Subject::Machine || *name != "--ctrl";
+        let names = self.some.iter().chain(&self.by_end).copied().filter(counts);
+        Some(names.collect::<Vec<_>>().join(", ")).filter(|names| !names.is_empty())
     }
 
     /// All options that left commands out, for the report; `None`: there are none.
     pub fn text(&self) -> Option<String> {
-        let unknown = self
-            .unknown
-            .then(|| "a filter that is not known here (--redact removes its text)".to_owned());
-        self.of(Subject::Machine).or(unknown)
+        let unknown = "a filter that is not known here (--redact removes its text)";
+        self.of(Subject::Machine).or_else(|| self.unknown.then(|| unknown.into()))
     }
 
     /// Why the times of these commands do not represent all commands: they were chosen by how they ended.
@@ -301,26 +262,27 @@ impl Selection {
 }
 
 impl Facts {
-    /// Whether the requests of all commands of a subject were counted.
-    fn counts_requests(&self, subject: Subject) -> bool {
-        let waits = self.counted(|a| a.waits.as_deref()).unwrap_or_default();
-        let is_counted = |ctrl: u32| waits.iter().any(|w| w.ctrl == ctrl);
-        match subject.ctrl() {
-            Some(ctrl) => is_counted(ctrl),
-            None => !waits.is_empty(),
-        }
-    }
-
-    /// Why not all commands of a subject are known; `None`: they are.
+    /// Why not all commands of a subject are known; `None`: they are. Requests are counted whether or not a filter
+    /// selects their commands.
     pub fn lacks(&self, subject: Subject) -> Option<String> {
         if let Some(what) = self.selection.of(subject) {
             return Some(format!("needs all commands, and {what} left some out"));
         }
-        // a filter whose text was removed: the requests that were counted show whether commands lack
-        if self.selection.unknown && !self.counts_requests(subject) {
+        let counted = self.counted(|a| a.waits.as_deref()).unwrap_or_default();
+        let is_own = |w: &&TagWaits| subject.ctrl().is_none_or(|ctrl| ctrl == w.ctrl);
+        let mut own = counted.iter().filter(is_own).peekable();
+        if self.selection.unknown && own.peek().is_none() {
             return Some("needs all commands, and a filter may have left some out".into());
         }
-        self.lacks_requests(subject.ctrl()).then(|| {
+        let lacks = own.any(|w| {
+            let subject = match w.nsid {
+                0 => Subject::Controller(w.ctrl),
+                nsid => Subject::Disk(w.ctrl, nsid),
+            };
+            let commands = self.count(subject) as f64;
+            commands > 0.0 && commands < MOST_COMMANDS * w.requests as f64
+        });
+        lacks.then(|| {
             "needs all commands, and some requests of a disk are not among them, as with a filter".into()
         })
     }

@@ -1,9 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The `diagnose` command: observes this machine for a while, or reads a recording, and applies the
-//! rules.
+//! The `diagnose` command: observes this machine for a while, or reads a recording, and applies rules that
+//! say why commands are slow. docs/diagnose.md has the rules, docs/dev/diagnose.md the method and the tests.
 
-use self::report::{Collector, Diagnosis, Expectation, Facts, Outcome, Stuck, diagnose};
+pub use self::affected::Affected;
+pub use self::classes::ClassFacts;
+pub use self::facts::{Collector, Facts};
+pub use self::judge::{Diagnosis, Expectation, Outcome, diagnose};
+pub use self::rule::{Rule, Tier};
+pub use self::rules::RULES;
 use self::stuck::STUCK_NS;
+pub use self::stuck::Stuck;
+pub use self::verdict::{Scope, Share, Status, Subject, Verdict};
 use self::view::{DiagnosisView, Look, Origin};
 use crate::error::{Failure, Kind, kind_of};
 use crate::machine::System;
@@ -19,7 +26,7 @@ use crate::run::args::common::{Checked, FromArgs, SessionArgs, SessionOptions, W
 use crate::run::drive::{
     End, FileReader, Form, Input, Live, Run, Seen, Step, open_all, say_own_share,
 };
-use crate::run::inflight::{Access, Scope};
+use crate::run::inflight::{self, Access};
 use crate::run::start::Preflight;
 use crate::run::stdout::{output_width, stdout};
 use crate::run::{eprint_note, say_ledger};
@@ -41,7 +48,6 @@ mod incidents;
 mod issuers;
 mod judge;
 mod rates;
-pub mod report;
 mod rule;
 mod rules;
 mod stuck;
@@ -187,8 +193,10 @@ fn verdict(options: &DiagnoseOptions, diagnosis: &Diagnosis) -> Option<anyhow::E
 /// queues there are none, and a message says so.
 fn stuck(settings: &Settings) -> Vec<Stuck> {
     let system = System::at("/");
-    let scope =
-        Scope { filter: &settings.filter, age: AgeLimit::Time(Duration::from_nanos(STUCK_NS)) };
+    let scope = inflight::Scope {
+        filter: &settings.filter,
+        age: AgeLimit::Time(Duration::from_nanos(STUCK_NS)),
+    };
     let access = Access::open(settings.attaching.btf.as_deref(), &system);
     let found =
         access.and_then(|mut access| access.look(&system.controllers(), scope, &mut || Ok(None)));

@@ -17,6 +17,7 @@ mod window;
 
 use window::Windows;
 
+use super::verdict::{Reason, open, out};
 use crate::units::{percent, rate, size_text};
 
 /// Width of a bin at first, in nanoseconds.
@@ -24,24 +25,11 @@ const FIRST_WIDTH_NS: u64 = 250_000;
 /// Most bins. If more are needed, each two become one.
 const MOST_BINS: usize = 8192;
 /// The number in flight varies if its 90 % quantile is this many times its 10 % quantile.
-pub const VARIES: f64 = 1.5;
+const VARIES: f64 = 1.5;
 /// Variance by mean; 1 for independent completions.
 const EVEN: f64 = 0.5;
 /// Below this part of the time with a command in flight, there is no queue that a limit makes.
 const BUSY: f64 = 0.5;
-
-/// A command's way through the controller.
-#[derive(Clone, Copy, Debug)]
-pub struct Passage {
-    /// Controller instance.
-    pub ctrl: u32,
-    /// CLOCK_MONOTONIC nanoseconds of its begin.
-    pub begin_ns: u64,
-    /// Of its end.
-    pub end_ns: u64,
-    /// Bytes.
-    pub bytes: u32,
-}
 
 /// What is counted in a bin.
 #[derive(Clone, Copy, Debug, Default)]
@@ -114,21 +102,9 @@ impl Flat {
     }
 }
 
-/// What the rates show of a limit.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Reading {
-    /// The rate is flat.
-    Limit(Flat),
-    /// There is no limit near this rate, for this reason.
-    None(String),
-    /// Neither, for this reason.
-    Open(String),
-}
-
 impl Rates {
-    /// Takes in a command.
-    pub fn add(&mut self, passage: Passage) {
-        let Passage { begin_ns, end_ns, bytes, .. } = passage;
+    /// Adds a command.
+    pub fn add(&mut self, (begin_ns, end_ns): (u64, u64), bytes: u32) {
         self.origin_ns.get_or_insert(begin_ns);
         self.commands += 1;
         self.time_ns += end_ns.saturating_sub(begin_ns) as f64;
@@ -179,20 +155,18 @@ impl Rates {
         all
     }
 
-    /// What they show of a limit.
-    pub fn reading(&self) -> Reading {
+    /// The limit that they show; otherwise why there is none near this rate, or why that is not known.
+    pub fn limit(&self) -> Result<Flat, Reason> {
         let windows = Windows::of(self);
         if !windows.is_enough() {
             let is_idle = windows.busy_part < BUSY && windows.are_seldom_busy();
             if is_idle && windows.varies_like_independent() {
                 let busy = percent(windows.busy_part);
-                return Reading::None(format!(
+                return Err(out(format!(
                     "commands are in flight for {busy} of the time, at irregular times"
-                ));
+                )));
             }
-            return Reading::Open(
-                "needs more time with at least two commands in flight".to_owned(),
-            );
+            return Err(open("needs more time with at least two commands in flight"));
         }
         let (low, high) = windows.in_flight;
         let text = format!("{low:.1} to {high:.1} in flight");
@@ -203,25 +177,25 @@ impl Rates {
                     flat.limit()
                 )
             });
-            return Reading::Open(format!(
+            return Err(open(format!(
                 "the number in flight did not vary ({text}){}: needs another depth within the run",
                 even.unwrap_or_default()
-            ));
+            )));
         }
         if let Some(flat) = windows.flat() {
-            return Reading::Limit(flat);
+            return Ok(flat);
         }
-        if let Some((rate, number)) = windows.response() {
-            return Reading::None(format!(
+        Err(if let Some((rate, number)) = windows.response() {
+            out(format!(
                 "the rate follows the number in flight: {rate:.1} times at {number:.1} times as many"
-            ));
-        }
-        if windows.varies_when_busy() {
-            return Reading::None("completions vary as independent ones do".to_owned());
-        }
-        Reading::Open(format!(
-            "the rate is not flat, and does not follow the number ({text}): needs other depths, for longer"
-        ))
+            ))
+        } else if windows.varies_when_busy() {
+            out("completions vary as independent ones do")
+        } else {
+            open(format!(
+                "the rate is not flat, and does not follow the number ({text}): needs other depths, for longer"
+            ))
+        })
     }
 }
 

@@ -127,6 +127,8 @@ pub struct Case<'f> {
     pub facts: &'f Facts,
     /// What a rule is applied to.
     pub subject: Subject,
+    /// The verdicts of the rules before it.
+    pub found: &'f [Verdict],
 }
 
 impl<'f> Case<'f> {
@@ -194,15 +196,12 @@ impl<'f> Case<'f> {
     }
 
     /// Applies a rule.
-    pub fn apply(&self, rule: &Rule) -> Verdict {
-        let mut verdict = Verdict::new(rule, self.facts, self.subject);
-        let result = match &rule.kind {
-            Kind::Longer(condition) => self.longer(condition, &mut verdict),
-            Kind::Large(wait) => self.wait(wait, &mut verdict),
-            Kind::Event(check) => check(self, &mut verdict),
-        };
-        verdict.finish(self.facts, rule, result);
-        verdict
+    pub fn apply(&self, rule: &Rule, verdict: &mut Verdict) -> Result<(), Reason> {
+        match &rule.kind {
+            Kind::Longer(condition) => self.longer(condition, verdict),
+            Kind::Large(wait) => self.wait(wait, verdict),
+            Kind::Event(check) => check(self, verdict),
+        }
     }
 
     /// Whether stages have a large share of the time.

@@ -5,7 +5,7 @@ use super::affected::{Affected, Where, ids_of};
 use super::compare::Comparison;
 use super::facts::Facts;
 use super::issuers::Who;
-use super::rule::Rule;
+use super::rule::{Rule, Tier};
 use crate::diagnose::facts::Stages;
 use crate::model::command_class::CommandClass;
 use crate::model::ids::NamespaceId;
@@ -83,6 +83,9 @@ pub struct Verdict {
     /// Who issued the commands.
     #[serde(flatten)]
     pub who: Who,
+    /// What the rule is about.
+    #[serde(skip)]
+    pub tier: Tier,
     /// What the rule was applied to.
     #[serde(skip)]
     pub of: Subject,
@@ -108,6 +111,7 @@ impl Verdict {
         let subject = facts.subject_name(of);
         Self {
             rule: rule.id,
+            tier: rule.tier,
             names: vec![("name", subject.clone())],
             subject,
             status: Status::Found,
@@ -155,7 +159,7 @@ impl Verdict {
     }
 
     /// The value of a name.
-    pub(super) fn names(&self, name: &str) -> Option<&str> {
+    pub(super) fn value_of(&self, name: &str) -> Option<&str> {
         self.names.iter().find(|(own, _)| *own == name).map(|(_, value)| &**value)
     }
 
@@ -387,7 +391,8 @@ impl Facts {
             return vec![Subject::Machine];
         }
         let mut all: BTreeSet<Subject> = self.classes.subjects().collect();
-        let others = self.incidents.ctrls().chain(self.in_flight.iter().map(|s| s.ctrl));
+        let others =
+            self.incidents.ctrls().chain(self.in_flight.iter().map(|s| s.affected.disk.ctrl));
         all.extend(others.map(Subject::Controller));
         let is_disk = |subject: &Subject| matches!(subject, Subject::Disk(..));
         all.retain(|subject| is_disk(subject) == (scope == Scope::Disk));

@@ -84,7 +84,7 @@ impl Text<'_> {
     }
 
     fn plain(&mut self, text: &str) -> io::Result<()> {
-        hang(self.look.width, "", &tied(text), str::to_owned, self.out)
+        hang(self.look.width, "", text, str::to_owned, self.out)
     }
 
     fn labelled(&mut self, label: &str, text: &str) -> io::Result<()> {
@@ -92,34 +92,12 @@ impl Text<'_> {
         let label = format!("{label:LABEL$}");
         // the label is painted after its width was counted
         let mut out = Vec::new();
-        hang(self.look.width, &label, &tied(text), str::to_owned, &mut out)?;
+        hang(self.look.width, &label, text, str::to_owned, &mut out)?;
         let text = String::from_utf8_lossy(&out);
         let rest = text.strip_prefix(&label).unwrap_or(&text);
         let shown = if label.trim().is_empty() { label.clone() } else { theme.head(&label) };
         write!(self.out, "{shown}{rest}")
     }
-}
-
-/// Ties a number to its unit.
-fn tied(text: &str) -> String {
-    let units = ["s", "IOPS", "of", "commands", "command"];
-    let words: Vec<&str> = text.split(' ').collect();
-    let mut all = String::new();
-    for (n, word) in words.iter().enumerate() {
-        let is_number = |word: &str| word.starts_with(|c: char| c.is_ascii_digit());
-        let last = n.checked_sub(1).map(|last| words[last]);
-        let is_unit = units.contains(word) || word.starts_with("s,") || word.starts_with('[');
-        let tie = last.is_some_and(|last| is_number(last) && is_unit);
-        all.push_str(if n == 0 {
-            ""
-        } else if tie {
-            "\u{a0}"
-        } else {
-            " "
-        });
-        all.push_str(word);
-    }
-    all
 }
 
 impl DiagnosisView<'_> {
@@ -135,7 +113,7 @@ impl DiagnosisView<'_> {
             Outcome::Nothing => look.theme.good(line),
             Outcome::Unknown => look.theme.head(line),
         };
-        hang(look.width, "", &tied(headline), paint, text.out)?;
+        hang(look.width, "", headline, paint, text.out)?;
         for verdict in self.diagnosis.causes() {
             self.cause(verdict, &mut text)?;
         }

@@ -150,7 +150,8 @@ impl System {
             nomerges: count("queue/nomerges"),
             scheduler: text("queue/scheduler").map(|text| bracketed(&text).into()),
             nr_requests: count("queue/nr_requests"),
-            async_depth: count("queue/iosched/async_depth"),
+            // schedulers of older kernels have their own
+            async_depth: count("queue/async_depth").or_else(|| count("queue/iosched/async_depth")),
             rq_affinity: count("queue/rq_affinity"),
             io_poll: count("queue/io_poll").map(|n| n != 0),
             write_cache: text("queue/write_cache"),

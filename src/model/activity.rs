@@ -24,6 +24,9 @@ pub struct Activity {
     pub iommu_maps: Option<Volume>,
     /// IOMMU mappings removed (tracepoint `unmap`).
     pub iommu_unmaps: Option<Volume>,
+    /// Interrupts of the PCI driver that found no CQE, all controllers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub early_interrupts: Option<u64>,
     /// bios split for a limit of the queue (`block_split`), by controller and namespace.
     pub splits: Option<Vec<Splits>>,
     /// Bios of disks above NVMe: device mapper and md, by name.
@@ -68,6 +71,9 @@ impl Activity {
             bounces: volume(self.bounces, first.bounces),
             iommu_maps: volume(self.iommu_maps, first.iommu_maps),
             iommu_unmaps: volume(self.iommu_unmaps, first.iommu_unmaps),
+            early_interrupts: self
+                .early_interrupts
+                .map(|n| n.saturating_sub(first.early_interrupts.unwrap_or(0))),
             gaps_lost: self.gaps_lost.saturating_sub(first.gaps_lost),
             skipped: self.skipped.saturating_sub(first.skipped),
             ..self.clone()

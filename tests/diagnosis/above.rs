@@ -2,7 +2,7 @@
 //! What `above-nvme` says of disks of device mapper and md: the commands below are subtracted, so the rule is silent
 //! where they explain the time of the bios.
 
-use nvme_deep::diagnose::report::Status;
+use nvme_deep::diagnose::Status;
 use nvme_deep::model::event::EventKind;
 use nvme_deep::model::origin::Bios;
 

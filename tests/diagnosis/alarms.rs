@@ -4,7 +4,7 @@
 use std::env;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use nvme_deep::diagnose::report::diagnose;
+use nvme_deep::diagnose::diagnose;
 
 use super::plants::facts;
 use super::shapes::{SHAPES, Shape};

@@ -2,7 +2,7 @@
 //! Runs without a cause that look as if they had one. shapes.rs has loads of all kinds.
 
 use fastrand::Rng;
-use nvme_deep::diagnose::report::{Status, diagnose};
+use nvme_deep::diagnose::{Status, diagnose};
 use nvme_deep::model::event::EventKind;
 
 use super::draft::{DEVICE, SUBMIT, WRITE};

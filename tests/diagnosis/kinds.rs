@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A cause concerns the kinds of commands that it makes longer, and no others.
 
-use nvme_deep::diagnose::report::{Diagnosis, Expectation, Status, diagnose};
+use nvme_deep::diagnose::{Diagnosis, Expectation, Status, diagnose};
 use nvme_deep::model::event::{Event, EventKind};
 use nvme_deep::model::ids::NamespaceId;
 use nvme_deep::model::ledger::Accuracy;

@@ -7,7 +7,7 @@ use std::collections::BinaryHeap;
 use std::time::Duration;
 
 use fastrand::Rng;
-use nvme_deep::diagnose::report::{Collector, Expectation, Facts};
+use nvme_deep::diagnose::{Collector, Expectation, Facts};
 use nvme_deep::model::activity::{Activity, CpuActivity, Gap, Splits, TagWaits, Volume};
 use nvme_deep::model::event::Event;
 use nvme_deep::model::ledger::Accuracy;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use nvme_deep::diagnose::report::{Collector, Expectation, Outcome, RULES, Rule, diagnose};
+use nvme_deep::diagnose::{Collector, Expectation, Outcome, RULES, Rule, diagnose};
 use nvme_deep::model::ledger::Accuracy;
 
 use super::causes::Cause;

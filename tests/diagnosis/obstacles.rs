@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Runs that do not suffice for a verdict.
 
-use nvme_deep::diagnose::report::{Outcome, RULES, Status, diagnose};
+use nvme_deep::diagnose::{Outcome, RULES, Status, diagnose};
 use nvme_deep::model::activity::TagWaits;
 use nvme_deep::model::event::EventKind;
 use nvme_deep::model::ledger::Accuracy;

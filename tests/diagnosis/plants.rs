@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! For each rule, a cause and a load that shows it.
 
-use nvme_deep::diagnose::report::{Diagnosis, Expectation, Facts, Status, Verdict, diagnose};
+use nvme_deep::diagnose::{Diagnosis, Expectation, Facts, Status, Verdict, diagnose};
 use nvme_deep::model::ledger::Accuracy;
 
 use super::causes::Cause;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Polled queues have no interrupt that could be lost.
 
-use nvme_deep::diagnose::report::{Status, Stuck, diagnose};
+use nvme_deep::diagnose::{Affected, Status, Stuck, diagnose};
 use nvme_deep::machine::inflight::StuckState;
 use nvme_deep::model::event::EventKind;
+use nvme_deep::model::ids::NamespaceId;
 use nvme_deep::model::ledger::Accuracy;
 use nvme_deep::model::point::Pattern;
 
@@ -59,12 +60,13 @@ fn without_the_settings_a_queue_without_interrupts_counts_as_polled() {
 #[test]
 fn a_command_that_waits_to_be_polled_is_not_held() {
     let mut facts = facts(&load(), &[]);
-    facts.in_flight = vec![Stuck {
-        kind: Some((1, 2)),
-        age_ns: 5_000_000_000,
-        state: Some(StuckState::NotPolled),
-        ..Stuck::default()
-    }];
+    let affected = Affected {
+        disk: NamespaceId::new(0, 1),
+        code: Some(2),
+        end_ns: 5_000_000_000,
+        ..Affected::default()
+    };
+    facts.in_flight = vec![Stuck { affected, state: Some(StuckState::NotPolled) }];
     let found = diagnose(&facts);
     assert_eq!(said(&found, "held-by-device").status, Status::NotPresent);
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::env;
 
 use nvme_deep::Status;
-use nvme_deep::diagnose::report::{Expectation, RULES, diagnose};
+use nvme_deep::diagnose::{Expectation, RULES, diagnose};
 use nvme_deep::model::event::{Event, EventKind};
 use nvme_deep::model::ledger::Accuracy;
 use nvme_deep::model::point::Point;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Commands that are in flight after the run.
 
-use nvme_deep::diagnose::report::{Diagnosis, Stuck, diagnose};
+use nvme_deep::diagnose::{Affected, Diagnosis, Stuck, diagnose};
 use nvme_deep::machine::inflight::StuckState;
+use nvme_deep::model::ids::NamespaceId;
 use nvme_deep::model::ledger::Accuracy;
 
 use super::load::Load;
@@ -12,16 +13,21 @@ const S: u64 = 1_000_000_000;
 const READ: u8 = 2;
 const DEALLOCATE: u8 = 9;
 
-fn read(age_ns: u64, state: StuckState) -> Stuck {
-    Stuck {
+fn stuck(code: u8, age_ns: u64, state: Option<StuckState>) -> Stuck {
+    let affected = Affected {
         qid: 2,
         cid: Some(7),
-        kind: Some((1, READ)),
-        age_ns,
-        at_ns: 100 * S,
-        state: Some(state),
-        ..Stuck::default()
-    }
+        disk: NamespaceId::new(0, 1),
+        code: Some(code),
+        begin_ns: 100 * S - age_ns,
+        end_ns: 100 * S,
+        ..Affected::default()
+    };
+    Stuck { affected, state }
+}
+
+fn read(age_ns: u64, state: StuckState) -> Stuck {
+    stuck(READ, age_ns, Some(state))
 }
 
 /// The diagnosis of a healthy load with these commands in flight after it.
@@ -65,8 +71,7 @@ fn a_controller_that_finishes_nothing_is_named() {
 fn what_is_not_proved_is_no_cause() {
     let unknown = [Some(StuckState::NotProvable), Some(StuckState::Unknown), None];
     for state in unknown {
-        let stuck = Stuck { state, ..read(5 * S, StuckState::Held) };
-        let diagnosis = after(&[stuck]);
+        let diagnosis = after(&[stuck(READ, 5 * S, state)]);
         assert!(named(&diagnosis).is_empty(), "{state:?}");
         let held = said(&diagnosis, "held-by-device");
         assert!(held.text.contains("in flight for 5.00s"), "{held:?}");
@@ -75,8 +80,7 @@ fn what_is_not_proved_is_no_cause() {
 
 #[test]
 fn commands_that_always_take_long_are_not_stuck() {
-    let deallocate =
-        |age_ns| Stuck { kind: Some((1, DEALLOCATE)), ..read(age_ns, StuckState::Held) };
+    let deallocate = |age_ns| stuck(DEALLOCATE, age_ns, Some(StuckState::Held));
     assert!(named(&after(&[deallocate(9 * S)])).is_empty());
     assert_eq!(named(&after(&[deallocate(11 * S)])), ["held-by-device"]);
     // reads of 100 ms

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Requests that wait in a scheduler: for the scheduler, or for the device's full queue.
 
-use nvme_deep::diagnose::report::{Diagnosis, diagnose};
+use nvme_deep::diagnose::{Diagnosis, diagnose};
 use nvme_deep::model::event::EventKind;
 use nvme_deep::model::ids::NamespaceId;
 use nvme_deep::model::ledger::Accuracy;

@@ -2,8 +2,9 @@
 //! What commands that failed or were lost have in common.
 
 use nvme_deep::Status as NvmeStatus;
-use nvme_deep::diagnose::report::Verdict;
+use nvme_deep::diagnose::{Verdict, diagnose};
 use nvme_deep::model::event::{Event, EventKind};
+use nvme_deep::model::ledger::Accuracy;
 
 use super::causes::Cause;
 use super::draft::READ;
@@ -68,4 +69,20 @@ fn also_on(qid: u16) -> Option<String> {
 fn controllers_that_lose_the_same_queue_at_once_point_to_the_monitor() {
     assert_eq!(also_on(1).as_deref(), Some("nvme1"));
     assert_eq!(also_on(3), None);
+}
+
+/// An interrupt that comes before its CQE is visible finds none. The verdict does not say then that it did not come.
+#[test]
+fn interrupts_that_found_no_cqe_are_counted() {
+    let sentence = |early| {
+        let mut run = Load::default().run(&[Cause::LostInterrupt]);
+        run.activity.early_interrupts = early;
+        let found = diagnose(&run.facts(Accuracy::Exact));
+        let lost = said(&found, "lost-interrupt");
+        let count = evidence(lost, "interrupts that found no CQE, all controllers");
+        (count.map(str::to_owned), lost.text.ends_with("or came before the CQE"))
+    };
+    assert_eq!(sentence(None), (None, false));
+    assert_eq!(sentence(Some(0)), (Some("0".into()), false));
+    assert_eq!(sentence(Some(7)), (Some("7".into()), true));
 }

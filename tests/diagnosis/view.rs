@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A diagnosis as text and as JSON.
 
-use nvme_deep::diagnose::report::{Diagnosis, Facts, Outcome, Status, diagnose};
 use nvme_deep::diagnose::view::{DiagnosisView, Look, Origin};
+use nvme_deep::diagnose::{Diagnosis, Facts, Outcome, Status, diagnose};
 use nvme_deep::view::theme::Theme;
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the rules about waits before the request say: which cgroup, which limit, and what to do.
 
-use nvme_deep::diagnose::report::{
+use nvme_deep::diagnose::{
     ClassFacts, Collector, Diagnosis, Expectation, Status, Subject, Verdict, diagnose,
 };
 use nvme_deep::model::ledger::Accuracy;

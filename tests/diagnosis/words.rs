@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Words and advice follow the machine and the evidence.
 
-use nvme_deep::diagnose::report::{
-    Diagnosis, Expectation, Facts, Outcome, Status, Subject, Verdict,
-};
+use nvme_deep::diagnose::{Diagnosis, Expectation, Facts, Outcome, Status, Subject, Verdict};
 use nvme_deep::model::activity::Pool;
 use nvme_deep::model::event::EventKind;
 use nvme_deep::model::ledger::Accuracy;

@@ -38,13 +38,24 @@ pub fn findings(diagnosis: &Value) -> Vec<&str> {
     all
 }
 
-/// The causes in the name of a recording; none: a control, or a clean run.
+/// The causes in the name of a recording, before an `@` and what distinguishes it from others of the same causes; none:
+/// a control, or a clean run.
 pub fn planted(name: &str) -> Vec<&str> {
     let control = name.ends_with("-control") || name.starts_with("clean");
     if control {
         return Vec::new();
     }
-    name.split('+').collect()
+    name.split('@').take(1).flat_map(|causes| causes.split('+')).collect()
+}
+
+/// Whether the first line names the limit that requests wait for, if it is another one than nr_requests.
+pub fn says_which_limit(name: &str, diagnosis: &Value) -> bool {
+    let limit = match name {
+        "tag-wait@async" => "async_depth=1 of mq-deadline is too small",
+        "tag-wait@shared" => "its share of the 7 tags of a queue is 4, next to nvme0n2",
+        _ => return true,
+    };
+    diagnosis["headline"].as_str().unwrap().contains(limit)
 }
 
 /// Whether a rate limit was left open. At a constant depth it cannot be ruled out.

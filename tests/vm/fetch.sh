@@ -30,6 +30,8 @@ share_modules_virtiofs=(virtiofs)
 spare_modules=(null_blk nvmet nvme-loop nvme-tcp nvmet-tcp dm-mod ext4 kvm-amd ptp_kvm)
 # A script that needs them loads these: block devices above others, and what dm-crypt encrypts with.
 extra_modules=(dm-crypt xts ecb aes_generic loop)
+# Compiled kernels have no RAID: no test of theirs needs it.
+packaged_modules=(raid1)
 
 wanted="${boot_modules[*]} ${share_modules_9p[*]} ${share_modules_virtiofs[*]} ${spare_modules[*]} ${extra_modules[*]}"
 
@@ -50,6 +52,9 @@ esac
 # A compiled kernel is kept until its configuration changes.
 if [[ $package == linux-source* ]]; then
     wanted+=" $(cat "$here/shapes/base" "$here/shapes/$name" | sha256sum)"
+else
+    extra_modules+=("${packaged_modules[@]}")
+    wanted+=" ${packaged_modules[*]}"
 fi
 
 # Prints the address from which this machine gets its own Debian packages, for a suite.

@@ -5,6 +5,7 @@ use std::f64::consts::TAU;
 use fastrand::Rng;
 
 use super::*;
+use crate::diagnose::verdict::Status;
 
 const SECOND: f64 = 1e9;
 
@@ -16,18 +17,25 @@ fn normal(rng: &mut Rng) -> f64 {
     (-2.0 * (1.0 - rng.f64()).ln()).sqrt() * (TAU * rng.f64()).cos()
 }
 
-fn reading(mut passages: Vec<(f64, f64)>) -> Reading {
-    passages.sort_by(|a, b| a.1.total_cmp(&b.1));
+fn limit(mut commands: Vec<(f64, f64)>) -> Result<Flat, Reason> {
+    commands.sort_by(|a, b| a.1.total_cmp(&b.1));
     let mut rates = Rates::default();
-    for (begin, end) in passages {
-        rates.add(Passage {
-            ctrl: 0,
-            begin_ns: (SECOND + begin) as u64,
-            end_ns: (SECOND + end) as u64,
-            bytes: 4096,
-        });
+    for (begin, end) in commands {
+        rates.add(((SECOND + begin) as u64, (SECOND + end) as u64), 4096);
     }
-    rates.reading()
+    rates.limit()
+}
+
+fn is_ruled_out(found: &Result<Flat, Reason>) -> bool {
+    matches!(found, Err(Reason(Status::RuledOut, _)))
+}
+
+/// Why it is not known whether there is a limit.
+fn why_open(found: Result<Flat, Reason>) -> String {
+    match found {
+        Err(Reason(Status::Inconclusive, why)) => why,
+        found => panic!("{found:?}"),
+    }
 }
 
 /// Poisson arrivals at a device without a limit, whose time drifts between 0.5 and 1.5 ms.
@@ -72,10 +80,10 @@ fn closed(seed: u64, depths: &[usize], service: f64, sigma: f64, apart: f64) -> 
 fn poisson_arrivals_at_a_device_without_a_limit_have_none() {
     for per_second in [100.0, 1000.0, 2000.0, 4000.0, 8000.0] {
         for seed in 0..60 {
-            let found = reading(open(seed, per_second, 10.0));
-            assert!(!matches!(found, Reading::Limit(_)), "{per_second}: {found:?}");
+            let found = limit(open(seed, per_second, 10.0));
+            assert!(found.is_err(), "{per_second}: {found:?}");
             // more commands in flight: it is sure that there is none
-            let is_sure = per_second < 4000.0 || matches!(found, Reading::None(_));
+            let is_sure = per_second < 4000.0 || is_ruled_out(&found);
             assert!(is_sure, "{per_second}: {found:?}");
         }
     }
@@ -85,10 +93,8 @@ fn poisson_arrivals_at_a_device_without_a_limit_have_none() {
 fn a_limit_shows_when_the_number_in_flight_changes() {
     for seed in 0..60 {
         // 200 per second
-        let found = reading(closed(seed, &[4, 28, 4, 28, 4, 4, 28, 4, 28, 28], 4e6, 0.1, 5e6));
-        let Reading::Limit(flat) = found else {
-            panic!("{found:?}");
-        };
+        let found = limit(closed(seed, &[4, 28, 4, 28, 4, 4, 28, 4, 28, 28], 4e6, 0.1, 5e6));
+        let flat = found.unwrap();
         assert!((190.0..210.0).contains(&flat.rate), "{flat:?}");
     }
 }
@@ -97,9 +103,8 @@ fn a_limit_shows_when_the_number_in_flight_changes() {
 fn a_device_with_a_fixed_time_has_no_limit() {
     for seed in 0..60 {
         for sigma in [0.0, 0.01, 0.3] {
-            let found =
-                reading(closed(seed, &[4, 28, 4, 28, 4, 4, 28, 4, 28, 28], 4e6, sigma, 0.0));
-            assert!(matches!(found, Reading::None(_)), "{sigma}: {found:?}");
+            let found = limit(closed(seed, &[4, 28, 4, 28, 4, 4, 28, 4, 28, 28], 4e6, sigma, 0.0));
+            assert!(is_ruled_out(&found), "{sigma}: {found:?}");
         }
     }
 }
@@ -108,10 +113,8 @@ fn a_device_with_a_fixed_time_has_no_limit() {
 fn a_number_that_does_not_change_leaves_it_open() {
     for seed in 0..20 {
         for apart in [0.0, 1e6] {
-            let found = reading(closed(seed, &[8; 10], 2e6, 0.05, apart));
-            let Reading::Open(why) = found else {
-                panic!("{found:?}");
-            };
+            let found = limit(closed(seed, &[8; 10], 2e6, 0.05, apart));
+            let why = why_open(found);
             assert!(why.contains("did not vary"), "{why}");
         }
     }
@@ -129,8 +132,8 @@ fn a_paced_load_shows_no_limit() {
             let time = 4e6 * if burst { 3.0 } else { 1.0 };
             (at, at + time * (0.2 * normal(&mut rng)).exp())
         });
-        let found = reading(all.collect());
-        assert!(!matches!(found, Reading::Limit(_)), "{seed}: {found:?}");
+        let found = limit(all.collect());
+        assert!(found.is_err(), "{seed}: {found:?}");
     }
 }
 
@@ -140,10 +143,10 @@ fn a_gap_of_years_costs_nothing() {
     all.push((1e18, 1e18 + 1e6));
     let mut rates = Rates::default();
     for (begin, end) in all {
-        rates.add(Passage { ctrl: 0, begin_ns: begin as u64, end_ns: end as u64, bytes: 0 });
+        rates.add((begin as u64, end as u64), 0);
     }
     assert!(rates.bins.len() <= MOST_BINS);
-    assert!(!matches!(rates.reading(), Reading::Limit(_)));
+    assert!(rates.limit().is_err());
 }
 
 /// A bucket of 150 commands per second that holds 15, as QEMU's throttle has: closed loops whose depth is that of each
@@ -207,7 +210,7 @@ fn a_limit_is_named_in_most_ways_in_which_the_depth_changes() {
         let mut named = 0;
         for seed in 0..SEEDS {
             let (name, depths) = ways(seed).swap_remove(n);
-            if let Reading::Limit(flat) = reading(throttled(seed, &depths)) {
+            if let Ok(flat) = limit(throttled(seed, &depths)) {
                 assert!((140.0..160.0).contains(&flat.rate), "{name}: {flat:?}");
                 named += 1;
             }
@@ -220,13 +223,9 @@ fn a_limit_is_named_in_most_ways_in_which_the_depth_changes() {
 #[test]
 fn a_constant_depth_is_left_open_and_even_completions_are_noted() {
     for seed in 0..20 {
-        let Reading::Open(why) = reading(throttled(seed, &[8; 20])) else {
-            panic!("{seed}");
-        };
+        let why = why_open(limit(throttled(seed, &[8; 20])));
         assert!(why.contains("as even as under a limit of 15"), "{why}");
-        let Reading::Open(why) = reading(closed(seed, &[8; 10], 2e6, 0.5, 0.0)) else {
-            panic!("{seed}");
-        };
+        let why = why_open(limit(closed(seed, &[8; 10], 2e6, 0.5, 0.0)));
         assert!(why.contains("did not vary"), "{why}");
     }
 }
@@ -263,7 +262,7 @@ fn no_open_loop_of_a_thousand_has_a_limit() {
             let level = service * (1.0 + 0.5 * (TAU * at / 3e9).sin());
             all.push((at, at + level * (0.2 * normal(&mut rng)).exp()));
         }
-        let found = reading(all);
-        assert!(!matches!(found, Reading::Limit(_)), "{seed}: {found:?}");
+        let found = limit(all);
+        assert!(found.is_err(), "{seed}: {found:?}");
     }
 }

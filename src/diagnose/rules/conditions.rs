@@ -305,7 +305,7 @@ fn shadow_doorbells(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason
 
 fn rq_affinity(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
     let mut disks = case.controller().into_iter().flat_map(|c| &c.disks);
-    let own = disks.find(|disk| verdict.names("disk") == Some(&*disk.name));
+    let own = disks.find(|disk| verdict.value_of("disk") == Some(&*disk.name));
     if own.is_some_and(|disk| disk.rq_affinity == Some(2)) {
         verdict.advice = "give each CPU a queue, so that its commands complete on it".into();
     }

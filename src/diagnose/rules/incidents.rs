@@ -113,6 +113,13 @@ fn lost_interrupt(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> 
         verdict.shows("the longest waited", nanos(longest as f64));
     }
     affected.extend(lost.iter().map(|t| t.affected));
+    let early = facts.counted(|a| a.early_interrupts);
+    verdict.shows_if("interrupts that found no CQE, all controllers", early);
+    if early.is_some_and(|count| count > 0) {
+        verdict.text =
+            "{name} completed commands, but its interrupt did not arrive, or came before the CQE"
+                .into();
+    }
     let others = also_lost(facts, ctrl, &lost);
     if !others.is_empty() {
         verdict.shows("the same queue, within a second", first_of(others));
@@ -141,7 +148,10 @@ fn also_lost(facts: &Facts, ctrl: u32, lost: &[&Incident]) -> BTreeSet<String> {
             })
     };
     let others: BTreeSet<u32> = facts.incidents.ctrls().filter(|other| *other != ctrl).collect();
-    let others = others.into_iter().filter(|other| facts.incidents.timeouts(*other).any(alike));
+    let others = others.into_iter().filter(|other| {
+        let is_polled = facts.is_polled(*other);
+        facts.incidents.timeouts(*other).any(|t| !is_polled(t.affected.qid) && alike(t))
+    });
     others.map(|other| format!("nvme{other}")).collect()
 }
 
@@ -234,7 +244,7 @@ fn doorbell_unseen(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason>
         is_certain |= ran && outlier.time_ns() >= UNSEEN_NS;
         by.insert((qid, next_ns));
         longest = longest.max(outlier.time_ns());
-        freed.push(Affected::of_command(facts, outlier.command));
+        freed.push(Affected::of_command(outlier.command));
     }
     let lacks = facts.lacks(case.subject);
     let is_freed = lacks.is_none() && (by.len() > 1 || is_certain);
@@ -300,7 +310,7 @@ fn held_by_device(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> 
         verdict.shows("the longest was held", nanos(longest as f64));
         let median = held.last().map_or(0, |outlier| outlier.median_ns);
         verdict.shows("median of its class", nanos(median as f64));
-        affected.extend(held.iter().map(|outlier| Affected::of_command(facts, outlier.command)));
+        affected.extend(held.iter().map(|outlier| Affected::of_command(outlier.command)));
     }
     verdict.name("longest", nanos(oldest as f64));
     verdict.name("behind", facts.behind(ctrl));
@@ -360,28 +370,26 @@ fn errors_timeout(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> 
             None => "no failure, retry, timeout or reset".into(),
         }));
     }
-    let several = |n: u64, one: &str, many: &str| {
-        (n > 0).then(|| format!("{n} {}", if n == 1 { one } else { many }))
-    };
+    let retried = if retries == 1 { "1 retry".into() } else { format!("{retries} retries") };
     let counts = [
-        several(failed, "command failed", "commands failed"),
-        several(timeouts, "command timed out", "commands timed out"),
-        several(
+        (failed, format!("{} failed", counted(failed, "command"))),
+        (timeouts, format!("{} timed out", counted(timeouts, "command"))),
+        (
             waiting,
-            "completed command timed out because nothing polled its queue",
-            "completed commands timed out because nothing polled their queues",
+            format!(
+                "{} timed out because nothing polled the queue",
+                counted(waiting, "completed command")
+            ),
         ),
-        several(retries, "retry", "retries"),
-        several(resets, "reset", "resets"),
+        (retries, retried),
+        (resets, counted(resets, "reset")),
     ];
-    verdict.name("counts", counts.into_iter().flatten().collect::<Vec<_>>().join(", "));
+    let counts = counts.into_iter().filter(|(count, _)| *count > 0).map(|(_, text)| text);
+    verdict.name("counts", counts.collect::<Vec<_>>().join(", "));
     for (what, count) in incidents.counts(ctrl) {
         if let Some(status) = failure_of_device(what) {
             verdict.shows(status.to_string(), counted(count, "command"));
         }
-    }
-    for (what, n) in [("retries", retries), ("timeouts", timeouts + waiting), ("resets", resets)] {
-        verdict.shows_if(what, (n > 0).then_some(n));
     }
     shows_resets(case, verdict);
     let is_own = |i: &&Incident| match i.what {
@@ -448,7 +456,7 @@ fn in_common(facts: &Facts, all: &[Affected]) -> Option<String> {
     if all.len() < FEW {
         return None;
     }
-    let others: Vec<Affected> = facts.of(subject).map(|c| Affected::of_command(facts, c)).collect();
+    let others: Vec<Affected> = facts.of(subject).map(Affected::of_command).collect();
     let mut times: Vec<u64> = others.iter().flat_map(|c| [c.begin_ns, c.end_ns]).collect();
     times.sort_unstable();
     let is_after_idle = |c: &Affected| {

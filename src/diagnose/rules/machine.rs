@@ -357,28 +357,24 @@ fn thermal(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
 }
 
 fn device(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
-    let classes = || case.facts.classes.of_subject(case.subject);
-    match &case.facts.expectation {
+    let facts = case.facts;
+    let classes = || facts.classes.of_subject(case.subject);
+    match &facts.expectation {
         Expectation::None => return Err(needs("--expect 200us or --baseline FILE")),
         Expectation::Baseline(medians) if !classes().any(|c| medians.contains_key(&c.class)) => {
-            let own: Vec<String> =
-                classes().map(|c| case.facts.class_name(c.class)).take(2).collect();
+            let own: Vec<String> = classes().map(|c| facts.class_name(c.class)).take(2).collect();
             return Err(open(format!("the baseline has no commands like {}", own.join(" or "))));
         }
         _ => {}
     }
-    slow_device(case, verdict, &case.facts.slow(case.subject))
-}
-
-/// What to say of the classes that are slower than expected, and that nothing else explains.
-pub fn slow_device(case: &Case<'_>, verdict: &mut Verdict, slow: &[Slow]) -> Result<(), Reason> {
     let mut other = out("no class of commands is slower than expected");
-    for slow in slow {
-        let Some(class) = case.facts.classes.get(slow.class) else { continue };
-        let share = case.facts.share_of_class(class, Stages::AT_DEVICE);
-        let name = case.facts.class_name(slow.class);
-        match share.reaches(MOST) {
-            Some(true) => {
+    for slow in facts.slow(case.subject) {
+        let Some(class) = facts.classes.get(slow.class) else { continue };
+        let share = facts.share_of_class(class, Stages::AT_DEVICE);
+        let name = facts.class_name(slow.class);
+        let reason = match (share.reaches(MOST), explained(case, &slow)) {
+            (Some(true), Some(rule)) => out(format!("{rule} explains it")),
+            (Some(true), None) => {
                 let [median, expected] =
                     [slow.median_ns, slow.expected_ns].map(|ns| nanos(ns as f64));
                 verdict.has_share(share, Stages::AT_DEVICE);
@@ -389,18 +385,36 @@ pub fn slow_device(case: &Case<'_>, verdict: &mut Verdict, slow: &[Slow]) -> Res
                 verdict.shows("expected", &expected);
                 verdict.name("median", median);
                 verdict.name("expected", expected);
-                verdict.name("behind", case.facts.behind(case.ctrl()));
+                verdict.name("behind", facts.behind(case.ctrl()));
                 return Ok(());
             }
-            None => {
+            (None, _) => {
                 let why = format!("device+irq have {} of the time: too uncertain", share.text());
-                other = open(case.facts.joined(case.ctrl()).unwrap_or(why));
+                open(facts.joined(case.ctrl()).unwrap_or(why))
             }
-            Some(false) if other.0 == Status::Inconclusive => {}
-            Some(false) => {
-                other = out(format!("{name}: device+irq have {} of the time", share.text()));
+            (Some(false), _) => {
+                out(format!("{name}: device+irq have {} of the time", share.text()))
             }
+        };
+        if other.0 != Status::Inconclusive {
+            other = reason;
         }
     }
     Err(other)
+}
+
+/// The rule that explains most of why a class is slow; `None`: none does, or not enough. The class is
+/// as fast as expected without the time that causes take from it.
+fn explained(case: &Case<'_>, slow: &Slow) -> Option<&'static str> {
+    let excess = 1.0 - slow.expected_ns as f64 / slow.median_ns as f64;
+    let own = case.found.iter().filter(|v| {
+        // counted waits are in no command's time
+        let is_counted = v.stages.is_none() && matches!(v.rule, "tag-wait" | "request-wait");
+        v.tier != Tier::Incident && v.status == Status::Found && !is_counted
+    });
+    let shares = own.filter_map(|v| Some((v.rule, v.share_of(case.facts, slow.class)?)));
+    let shares: Vec<(&'static str, f64)> = shares.collect();
+    let sum: f64 = shares.iter().map(|(_, share)| share).sum();
+    let most = shares.iter().max_by(|(_, a), (_, b)| a.total_cmp(b))?;
+    (sum >= excess).then_some(most.0)
 }

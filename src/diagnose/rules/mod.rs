@@ -10,7 +10,6 @@ mod waits;
 
 use std::sync::LazyLock;
 
-pub use self::machine::slow_device;
 pub use self::waits::observed_waits;
 use self::waits::{LARGE, unseen_wait};
 use super::facts::Facts;

@@ -4,9 +4,8 @@
 //! not change, a limit does not show, and is not ruled out.
 
 use crate::diagnose::facts::Stages;
-use crate::diagnose::rates::{Flat, Rates, Reading};
 use crate::diagnose::rule::{Case, Kind, Rule, Tier};
-use crate::diagnose::verdict::{MOST, Reason, Share, Verdict, absent, open, out};
+use crate::diagnose::verdict::{MOST, Reason, Share, Verdict, absent, open};
 use crate::nvme::log::EbsStats;
 use crate::units::percent;
 
@@ -78,19 +77,9 @@ fn rate_cap(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
             throttled.text()
         )));
     }
-    match case.facts.rates.get(&case.ctrl()).map(Rates::reading) {
-        Some(Reading::Limit(flat)) => {
-            verdict.has_share(share, stages);
-            shows(verdict, &flat);
-            Ok(())
-        }
-        Some(Reading::None(why)) => Err(out(why)),
-        Some(Reading::Open(why)) => Err(open(why)),
-        None => Err(absent("no commands")),
-    }
-}
-
-fn shows(verdict: &mut Verdict, flat: &Flat) {
+    let rates = case.facts.rates.get(&case.ctrl()).ok_or_else(|| absent("no commands"))?;
+    let flat = rates.limit()?;
+    verdict.has_share(share, stages);
     verdict.shows("rate", flat.limit());
     verdict.name("limit", flat.limit());
     let (low, high) = flat.in_flight;
@@ -99,4 +88,5 @@ fn shows(verdict: &mut Verdict, flat: &Flat) {
     verdict.shows("variance / mean of completions", dispersion);
     verdict
         .shows("changes in the number in flight made by submissions", percent(flat.by_submissions));
+    Ok(())
 }

@@ -464,12 +464,12 @@ fn which_limit(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
     let depth = disk.and_then(|d| d.async_depth).filter(|depth| *depth < limit);
     if let Some((scheduler, depth)) = scheduler(case).zip(depth).filter(|_| by_reads < 0.2) {
         let scheduler = word(scheduler);
-        verdict.setting("queue/iosched/async_depth", Some(depth));
+        verdict.setting("async_depth", Some(depth));
         verdict
             .name("limit", format!("async_depth={depth} of {scheduler} is too small for the load"));
         verdict.advice = format!(
-            "raise /sys/block/{{name}}/queue/iosched/async_depth above {depth} (at most nr_requests={limit}), or use the \
-             scheduler none: not nr_requests: at most {most} were in use"
+            "raise /sys/block/{{name}}/queue/iosched/async_depth (newer kernels: queue/async_depth) above {depth} (at most \
+             nr_requests={limit}), or use the scheduler none: not nr_requests: at most {most} were in use"
         );
         return Ok(());
     }

@@ -264,6 +264,7 @@ throttled() {
 mapped() {
     local name=$1 table=$2
     shift 2
+    ! left_out "$name" || return 0
     DM_DISABLE_UDEV=1 dmsetup create upper --table "0 1048576 $table"
     DM_DISABLE_UDEV=1 dmsetup mknodes upper
     record "$name"
@@ -272,13 +273,53 @@ mapped() {
     DM_DISABLE_UDEV=1 dmsetup remove upper
 }
 
-# above: dm-crypt decrypts in work queues. A linear map adds microseconds
+# mirror LEG...: md9, a RAID 1 of these disks; without metadata, which disks that keep nothing cannot have
+mirror() {
+    local leg slot=0 array=/sys/block/md9/md
+    echo md9 >/sys/module/md_mod/parameters/new_array
+    echo none >$array/metadata_version
+    echo raid1 >$array/level
+    echo $# >$array/raid_disks
+    for leg; do
+        cat "/sys/block/$leg/dev" >$array/new_dev
+        echo $((slot++)) >"$array/dev-$leg/slot"
+    done
+    echo 524288 >$array/component_size
+    echo none >$array/resync_start
+    echo active >$array/array_state
+}
+
+# above: dm-crypt works in work queues. Without these, the time above NVMe is small, as of a linear map, and of a
+# RAID 1 that waits for its slow leg
 above() {
-    local disk
-    disk=/dev/$(disk nvme0)
+    local disk crypt
+    disk=$(disk nvme0)
+    crypt="crypt aes-xts-plain64 $(printf '%064d' 7) 0 /dev/$disk 0"
     while read -r module; do insmod "/tmp/mods/$module" 2>/dev/null || true; done </tmp/mods/all
-    mapped above-nvme "crypt aes-xts-plain64 $(printf '%064d' 7) 0 $disk 0" --rw=randread --bs=64k --iodepth=8
-    mapped above-nvme-control "linear $disk 0" --rw=randread --bs=4k --iodepth=32
+    mapped above-nvme "$crypt" --rw=randread --bs=64k --iodepth=8
+    mapped above-nvme@inline-control "$crypt 2 no_read_workqueue no_write_workqueue" --rw=randread --bs=4k --iodepth=8
+    mapped above-nvme-control "linear /dev/$disk 0" --rw=randread --bs=4k --iodepth=32
+    left_out above-nvme@mirror-control && return
+    mirror "$disk" "$(disk nvme1)"
+    record above-nvme@mirror-control
+    load mirror --eta=never --filename=/dev/md9 --size=512m --ioengine=libaio --time_based --runtime=6 \
+        --rw=randrw --bs=4k --iodepth=8
+    stop
+    echo clear >/sys/block/md9/md/array_state
+}
+
+# shallow: mq-deadline lets writes have few of its tags
+shallow() {
+    local queue depth name
+    queue=/sys/block/$(disk nvme0)/queue
+    echo mq-deadline >"$queue/scheduler"
+    depth=$queue/iosched/async_depth
+    [[ -e $depth ]] || depth=$queue/async_depth
+    for name in tag-wait@async-control tag-wait@async; do
+        [[ $name == *-control ]] || echo 1 >"$depth"
+        run "$name" nvme0 --rw=randwrite --bs=4k --iodepth=1 --numjobs=32
+    done
+    echo none >"$queue/scheduler"
 }
 
 # waits: what bios wait for before they have a request
@@ -287,6 +328,32 @@ waits() {
     costly
     frozen
     throttled
+    shallow
+}
+
+# durable NAME [FIO-OPTION]: records writes to a file behind a target, half of them with this option
+durable() {
+    record "$1" nvme2
+    on "$1-plain" nvme2 6 --rw=randwrite --bs=4k --iodepth=2 &
+    on "$1" nvme2 6 --rw=randwrite --bs=4k --iodepth=2 --offset=256m "${@:2}"
+    wait $!
+    stop
+}
+
+# fua: QEMU ignores FUA. A target waits for the file system's journal instead
+fua() {
+    while read -r module; do insmod "/tmp/mods/$module" 2>/dev/null || true; done </tmp/mods/order
+    mkfs.ext4 -q "/dev/$(disk nvme1)"
+    mkdir /tmp/served
+    mount "/dev/$(disk nvme1)" /tmp/served
+    backing=/tmp/served/file
+    fallocate -l 768m $backing
+    . "$here/target.sh"
+    serve 1 tcp
+    connect tcp
+    durable fua-cost --sync=dsync
+    durable fua-cost-control
+    nvme disconnect --nqn=lab
 }
 
 # failover: the target of a path says now and then that the path is not usable
@@ -338,6 +405,17 @@ small() {
     echo 64 >"/sys/block/$(disk nvme0)/queue/nr_requests"
     run scheduler nvme0 --rw=randread --bs=4k --iodepth=48
     echo none >"/sys/block/$(disk nvme0)/queue/scheduler"
+
+    # seven readers on each queue have its seven tags, and four of them if another namespace is in use
+    local readers=(--rw=randread --bs=4k --iodepth=1 --numjobs=14 --cpus_allowed=0,1 --cpus_allowed_policy=split)
+    run tag-wait@shared-control nvme0 "${readers[@]}"
+    ! left_out tag-wait@shared || return 0
+    record tag-wait@shared nvme0
+    load neighbour --eta=never --filename="/dev/$(disk nvme0 2)" --size=512m --ioengine=libaio --time_based \
+        --runtime=7 --rw=randread --bs=4k --iodepth=1 --numjobs=2 --cpus_allowed=0,1 --cpus_allowed_policy=split &
+    on tag-wait@shared nvme0 6 "${readers[@]}"
+    wait $!
+    stop
 }
 
 # steady: loads without a cause

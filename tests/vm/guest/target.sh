@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Sourced: a fabrics target that serves nvme1, and the host's connection to it, nvme2.
+# Sourced: a fabrics target that serves nvme1, or the file $backing, and the host's connection to it, nvme2.
 
 # Load all remaining modules in order; ignore errors for modules that are loaded already.
 while read -r module; do insmod "/tmp/mods/$module" 2>/dev/null || true; done </tmp/mods/order
@@ -8,7 +8,7 @@ target=/sys/kernel/config/nvmet
 mkdir "$target/subsystems/lab"
 echo 1 >"$target/subsystems/lab/attr_allow_any_host"
 mkdir "$target/subsystems/lab/namespaces/1"
-echo -n "/dev/$(disk nvme1)" >"$target/subsystems/lab/namespaces/1/device_path"
+echo -n "${backing:-/dev/$(disk nvme1)}" >"$target/subsystems/lab/namespaces/1/device_path"
 echo 1 >"$target/subsystems/lab/namespaces/1/enable"
 
 # serve PORT TRANSPORT: fails if the kernel does not have the transport (tcp, loop)

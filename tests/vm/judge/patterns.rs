@@ -10,8 +10,8 @@ use super::rule::{of_trace, same_rows};
 
 const PATTERNS: Suite = Suite::of("patterns", &["nvme_null nvme0 0"]);
 
-const CASES: [&str; 7] =
-    ["sequential", "random", "percent", "readwrite", "streams", "zipf", "unaligned"];
+const CASES: [&str; 8] =
+    ["sequential", "random", "percent", "readwrite", "streams", "zipf", "batches", "unaligned"];
 
 /// The final report of a run.
 fn report(outcome: &Outcome, case: &str, name: &str) -> Value {
@@ -43,6 +43,15 @@ fn counts(row: &Value) -> [u64; 3] {
     ["count", "sequential", "streams"].map(|key| number(row, key))
 }
 
+/// How many commands begin before the one that was submitted before them.
+fn goes_back(outcome: &Outcome, case: &str) -> usize {
+    let trace = outcome.text(case, "tee-trace.out");
+    let lines = trace.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let submits = lines.filter(|line| text(line, "type") == "submit");
+    let blocks: Vec<u64> = submits.map(|line| number(&line["fields"], "slba")).collect();
+    blocks.windows(2).filter(|pair| pair[1] < pair[0]).count()
+}
+
 fn what_fio_was_asked_for(outcome: &Outcome) {
     for row in rows(outcome, "sequential", "read") {
         assert_eq!(counts(&row), [2000, 1999, 1], "{row}");
@@ -71,6 +80,13 @@ fn what_fio_was_asked_for(outcome: &Outcome) {
     for row in rows(outcome, "zipf", "read") {
         let [count, sequential, _] = counts(&row);
         assert!(count == 2000 && sequential < 400, "{row}");
+    }
+    for row in rows(outcome, "batches", "read") {
+        let [count, sequential, _] = counts(&row);
+        assert!(count == 2000 && sequential >= 1990, "{row}");
+    }
+    if ["6.1", "6.12"].contains(&outcome.kernel()) {
+        assert!(goes_back(outcome, "batches") > 1000, "no batch was reversed");
     }
     for row in rows(outcome, "unaligned", "write") {
         let aligned = list(&row["alignment_blocks"], "buckets").iter();
@@ -124,6 +140,6 @@ super::on_kernels! {
         what_fio_was_asked_for the_rule_on_the_trace
         heat_maps_have_every_command
     ] {
-        | only_in_test_all on_6_12 "6.12" on_5_10 "5.10" on_7_x "7.x"
+        | only_in_test_all on_6_12 "6.12" on_5_10 "5.10" on_6_1 "6.1" on_7_x "7.x"
     }
 }

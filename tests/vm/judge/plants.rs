@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::guest::{Outcome, Suite};
 use super::json::{list, number, text};
 use super::trace_read::{TraceRun, status};
-use crate::planted::{diagnosis, findings, leaves_a_limit_open, planted};
+use crate::planted::{diagnosis, findings, leaves_a_limit_open, planted, says_which_limit};
 
 const fn suite(
     variant: &'static str,
@@ -65,8 +65,12 @@ const IOMMU: Suite = suite(
     &[],
 );
 
-const SMALL: Suite =
-    suite("-small", &["nvme_null nvme0 4000000"], "lab.plants=small nvme.io_queue_depth=8", &[]);
+const SMALL: Suite = suite(
+    "-small",
+    &["nvme_null nvme0 4000000 namespaces=2"],
+    "lab.plants=small nvme.io_queue_depth=8",
+    &[],
+);
 
 const POLLED: Suite = suite(
     "-polled",
@@ -102,8 +106,20 @@ const TCP: Suite = suite(
 /// Waits before the request.
 const WAITS: Suite = suite("-waits", &["nvme_null nvme0 4000000"], "lab.plants=waits", &[]);
 
-/// Disks of device mapper.
-const ABOVE: Suite = suite("-above", &["nvme_null nvme0 4000000"], "lab.plants=above", &[]);
+/// A limit of the scheduler for writes alone.
+const SHALLOW: Suite = suite("-shallow", &["nvme_null nvme0 4000000"], "lab.plants=shallow", &[]);
+
+/// Disks of device mapper, and a RAID 1 with a slow leg.
+const ABOVE: Suite = suite(
+    "-above",
+    &["nvme_null nvme0 4000000", "nvme_null nvme1 20000000"],
+    "lab.plants=above",
+    &[],
+);
+
+/// A target over TCP that serves a file.
+const FUA: Suite =
+    suite("-fua", &["nvme_null nvme0 0", "nvme_file nvme1 1073741824"], "lab.plants=fua", &[]);
 
 /// A path of a subsystem, whose target withdraws it.
 const FAILOVER: Suite = suite(
@@ -181,7 +197,8 @@ fn each_cause_is_named_alone(outcome: &Outcome) {
         let is_open = !name.contains("capped") || leaves_a_limit_open(&object);
         let planted = planted(&name);
         let silenced = is_arm64 && is_busy && causes.iter().all(|rule| planted.contains(rule));
-        if !(is_expected(&name, causes) || silenced) || !is_open {
+        let is_named = is_expected(&name, causes) && says_which_limit(&name, &object);
+        if !(is_named || silenced) || !is_open {
             wrong.push(format!("{}: {object}", path.display()));
         }
         if !is_busy && !is_arm64 {
@@ -300,6 +317,11 @@ super::on_kernels! {
     small SMALL [each_cause_is_named_alone a_plain_recording_answers_five_questions] {
         | only_in_test_all on_6_12 "6.12"
     }
+    small_elsewhere SMALL [each_cause_is_named_alone] { | only_in_test_all on_6_1 "6.1" on_7_x "7.x" }
+    shallow SHALLOW [each_cause_is_named_alone] { | only_in_test_all on_6_1 "6.1" }
+    fua FUA [each_cause_is_named_alone] {
+        | only_in_test_all on_6_1 "6.1" on_6_12 "6.12" on_7_x "7.x"
+    }
     devices_answer DEVICES [a_plain_recording_answers_five_questions] {
         | only_in_test_all on_6_12 "6.12"
     }
@@ -316,7 +338,7 @@ super::on_kernels! {
     }
     waits WAITS [each_cause_is_named_alone] { | only_in_test_all on_6_12 "6.12" on_7_x "7.x" }
     above ABOVE [each_cause_is_named_alone] {
-        | only_in_test_all on_6_1 "6.1" on_6_12 "6.12" on_7_x "7.x"
+        on_6_12 "6.12" | only_in_test_all on_6_1 "6.1" on_7_x "7.x"
     }
     devices DEVICES [each_cause_is_named_alone] {
         | only_in_test_all on_6_12 "6.12" on_6_1 "6.1" on_7_x "7.x"
