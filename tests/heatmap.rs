@@ -199,7 +199,7 @@ fn the_ending_of_a_file_chooses_the_format() {
     heatmap(&format!("{from} -o {}", other.display())).refuses(2, "ends in .svg or .png");
     heatmap(&format!("{from} -o - -o -")).refuses(2, "stdout can't have two pictures");
     let linked = dir.path().join("linked.svg");
-    symlink(&from, &linked).unwrap();
+    symlink(fs::canonicalize(&from).unwrap(), &linked).unwrap();
     let words = format!("--from {from} -o {} --force", linked.display());
     heatmap(&words).refuses(2, "is a recording to read");
 }
