@@ -80,8 +80,8 @@ check-exports: deps ## compare exports with the recordings, by pyarrow, DuckDB a
 # a thread, so that the guests that take longest begin first.
 GUEST_THREADS = 400
 
-# 6.12 in full, 5.10, 6.1 and 7.x with every attach method; test-all runs the rest
-test-vm: build ## run the guest tests: one kernel in full, all attach methods on the others
+# what only 6.12 needs to show, and every attach method on 5.10, 6.1 and 7.x; test-all runs the rest
+test-vm: build ## run the guest tests: most suites on one kernel, all attach methods on the others
 	cargo test --locked --test vm -- --ignored --test-threads=$(GUEST_THREADS) --skip only_in_test_all
 
 test-cost: build ## fail if our modes cost over 5 % more than tests/bench/recorded.json, or reading too much

@@ -216,6 +216,9 @@ impl<'t> Known<'t> {
                     {
                         continue;
                     }
+                    if allocated.len() >= MOST_OPEN {
+                        allocated.clear();
+                    }
                     let devices = allocated.entry(sector).or_default();
                     if !devices.contains(&device) && devices.len() < MOST_DEVICES {
                         devices.push(device);
@@ -475,6 +478,9 @@ impl Reader<'_> {
     fn allocate(&mut self, at_ns: u64, text: &str) -> Option<()> {
         let (device, sector, length) = sectors(text)?;
         if let Some(disk) = self.known.disks.get(device) {
+            if self.allocated.len() >= MOST_OPEN {
+                self.allocated.clear();
+            }
             let entry = self.allocated.entry((*disk, sector));
             entry.and_modify(|known| *known = None).or_insert(Some((at_ns, length)));
         }

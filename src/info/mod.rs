@@ -37,8 +37,6 @@ struct Found {
     commands: BTreeMap<(u32, Option<u32>), BTreeMap<String, u64>>,
     /// Events of a target.
     target_events: u64,
-    /// Wall clock minus CLOCK_MONOTONIC at the start.
-    wall_ns: Option<i64>,
     last_ns: u64,
     /// The length of the run, of a file that has its end.
     length: Option<Duration>,
@@ -71,7 +69,6 @@ impl Found {
                 self.disks.recorded(&all);
                 ControllerInfo::update(&mut self.controllers, all);
             }
-            Item::Fact(Fact::Clock(offset)) => self.wall_ns = self.wall_ns.or(Some(offset.wall_ns)),
             Item::Fact(Fact::Ledger(found)) => (self.ledger, self.later) = (found.ledger, 0),
             Item::Fact(Fact::End(found)) => {
                 (self.ledger, self.later) = (found.ledger, 0);
@@ -93,7 +90,7 @@ struct Question {
 }
 
 /// The questions that a recording of the driver can answer.
-fn questions(info: &RunInfo, wall_ns: Option<i64>) -> Vec<Question> {
+fn questions(info: &RunInfo) -> Vec<Question> {
     if !info.pairs {
         let how = "two events per command: read it by `trace --events` or `pattern`";
         return ["why", "where", "who", "when", "which"]
@@ -119,7 +116,7 @@ fn questions(info: &RunInfo, wall_ns: Option<i64>) -> Vec<Question> {
             (true, how.to_owned())
         }
     };
-    let when = match wall_ns {
+    let when = match info.wall_ns {
         Some(_) => "heatmap, latency 1 --delta, --since and --until",
         None => "heatmap, latency 1 --delta, --since, --until: no times of day",
     };
@@ -212,7 +209,6 @@ impl<'i> Info<'i> {
             }
         };
         let target = run.target.as_ref();
-        let wall_ns = of.wall_ns.filter(|_| !run.redacted);
         let begin = run.begin_ns;
         let selected = [run.filter.to_string(), run.chosen_by()];
         let selected: Vec<_> = selected.into_iter().filter(|text| !text.is_empty()).collect();
@@ -224,7 +220,7 @@ impl<'i> Info<'i> {
             kernel: run.kernel.as_ref(),
             arch: &run.arch,
             machine: run.machine.as_ref(),
-            begin_ns: wall_ns.map(|offset| begin.wrapping_add_signed(offset).cast_signed()),
+            begin_ns: run.wall_ns.map(|offset| begin.wrapping_add_signed(offset).cast_signed()),
             seconds: of
                 .length
                 .unwrap_or_else(|| Duration::from_nanos(of.last_ns.saturating_sub(begin)))
@@ -235,7 +231,7 @@ impl<'i> Info<'i> {
             recorded: if target.is_some() { Vec::new() } else { recorded(run) },
             selected: selected.join(" "),
             ring: run.ring.as_ref().map(RingInfo::text),
-            questions: if target.is_some() { Vec::new() } else { questions(run, wall_ns) },
+            questions: if target.is_some() { Vec::new() } else { questions(run) },
             ledger: of.ledger.as_ref(),
         }
     }

@@ -71,7 +71,7 @@ fn controllers_that_lose_the_same_queue_at_once_point_to_the_monitor() {
     assert_eq!(also_on(3), None);
 }
 
-/// An interrupt that comes before its CQE is visible finds none. The verdict does not say then that it did not come.
+/// An interrupt that comes too early or too late finds no CQE. Then the verdict does not say that it did not come.
 #[test]
 fn interrupts_that_found_no_cqe_are_counted() {
     let sentence = |early| {
@@ -80,7 +80,7 @@ fn interrupts_that_found_no_cqe_are_counted() {
         let found = diagnose(&run.facts(Accuracy::Exact));
         let lost = said(&found, "lost-interrupt");
         let count = evidence(lost, "interrupts that found no CQE, all controllers");
-        (count.map(str::to_owned), lost.text.ends_with("or came before the CQE"))
+        (count.map(str::to_owned), lost.text.ends_with("or came when there was no CQE"))
     };
     assert_eq!(sentence(None), (None, false));
     assert_eq!(sentence(Some(0)), (Some("0".into()), false));

@@ -116,8 +116,9 @@ fn lost_interrupt(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> 
     let early = facts.counted(|a| a.early_interrupts);
     verdict.shows_if("interrupts that found no CQE, all controllers", early);
     if early.is_some_and(|count| count > 0) {
+        // too early, or after the timeout's poll: the kernel does not say which
         verdict.text =
-            "{name} completed commands, but its interrupt did not arrive, or came before the CQE"
+            "{name} completed commands, but its interrupt did not arrive, or came when there was no CQE"
                 .into();
     }
     let others = also_lost(facts, ctrl, &lost);

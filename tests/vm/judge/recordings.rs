@@ -22,7 +22,7 @@ const RECORDINGS: Suite = Suite {
     )
 };
 
-const SETS: [&str; 3] = ["basic", "fine", "none"];
+const SETS: [&str; 2] = ["fine", "none"];
 
 /// The commands of a trace by what identifies them, without times.
 fn commands(run: &TraceRun) -> BTreeMap<String, u64> {
