@@ -2,7 +2,7 @@
 //! Replays the recordings of planted causes (`make matrix`): each cause is named, alone; its control and
 //! the clean runs have none. docs/dev/diagnose.md has the table of the results.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -201,10 +201,16 @@ fn table() -> String {
             text += &format!("| {name} | yes | {plant} | {control} |\n");
         }
     }
+    let mut clean: BTreeMap<(&str, String), Vec<&str>> = BTreeMap::new();
     for name in names.iter().filter(|n| n.starts_with("clean")) {
-        let found = diagnosis(name, &[]);
-        let verdict = found["headline"].as_str().unwrap();
-        text += &format!("| none: {name} | | {verdict} | |\n");
+        let (load, kernel) = name.rsplit_once('-').unwrap();
+        let headline = verdict(&diagnosis(name, &[]));
+        // how much of the time is where differs
+        let said = headline.split(':').next().unwrap().to_owned();
+        clean.entry((load, said)).or_default().push(kernel);
+    }
+    for ((load, said), kernels) in clean {
+        text += &format!("| none: {load} | {} | {said} | |\n", kernels.join(", "));
     }
     text
 }
