@@ -46,7 +46,7 @@ case_of streams --rw=write --bs=16k --numjobs=8 --offset_increment=64m --size=64
     --iodepth=4
 case_of zipf --rw=randread --random_distribution=zipf:1.2 --bs=4k --number_ios=2000 --size=256m \
     --iodepth=8
-# 6.1 to 6.12 send a batch in reverse
+# 6.1 sends a batch in reverse
 case_of batches --rw=read --bs=4k --number_ios=2000 --size=512m --ioengine=io_uring --iodepth=16 \
     --iodepth_batch_submit=16 --iodepth_batch_complete_min=16
 case_of unaligned --rw=randwrite --bs=3k --blockalign=512 --number_ios=500 --size=256m --iodepth=1
