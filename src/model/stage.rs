@@ -357,7 +357,8 @@ impl StageSet {
     #[inline]
     pub(super) fn each_run(self, pattern: Pattern) -> impl Iterator<Item = StageRun> {
         let mut begin = None;
-        (0..=self.stages().len()).filter_map(move |index| {
+        let points = self.stages().len() + 1;
+        (0..points).filter_map(move |index| {
             let mut to = self.point(index);
             if !to.seen_in(pattern) {
                 if begin.is_some() {
