@@ -120,7 +120,7 @@ bench: build ## count what we and other tools cost, in a guest (KERNEL=6.12, or 
 	@tests/bench/bench.sh $(KERNEL)
 
 table: build debug-arm64 ## find anew what each kernel offers, for the planner's tests and docs/dev/kernels.md
-	NVME_DEEP_BLESS=1 cargo test --locked --test vm -- --ignored --test-threads=1 methods::
+	NVME_DEEP_BLESS=1 cargo test --locked --test vm -- --ignored --test-threads=1 methods:: arm64::
 	NVME_DEEP_BLESS=1 cargo test --locked --test all plan::the_table_in_the_docs
 
 matrix: build ## plant each cause for `diagnose` in guests, keep the recordings, renew the table (minutes)

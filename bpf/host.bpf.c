@@ -268,7 +268,7 @@ int qemu_interrupt(struct pt_regs *ctx)
 /* Messages between SPDK's threads, by function. */
 MAP(messages, HASH, struct nd_spdk_msg, u64, ND_SPDK_MSGS);
 
-/* The begin of a subsystem. */
+/* The first bytes of a subsystem. */
 struct nd_spdk_subsystem {
 	char bytes[ND_SPDK_SUBSYSTEM];
 };

@@ -8,8 +8,8 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-/* The program of a row of src/probe/catalog.rs, of which build.rs makes PROGRAM_, NUMBER_ and
- * ACCESS_. `call` may name `ctx`, the arguments, `hook` and `access`. */
+/* A program. build.rs makes PROGRAM_, NUMBER_ and ACCESS_ from its row in src/probe/catalog.rs.
+ * `call` may name `ctx`, the arguments, `hook` and `access`. */
 #define HOOK(name, args, call)                                                                     \
 	PROGRAM_##name args                                                                        \
 	{                                                                                          \
@@ -67,6 +67,7 @@ HOOK(irq_out_fexit, (int irq, u64 nvmeq, int handled),
 HOOK(irq_out_kretprobe, (int handled), (note_interrupt(handled), on_irq_out(hook, access)))
 
 REQUEST_HOOK(cqe_btf, on_cqe(rq, hook, access))
+/* The second instance: see on_cqe(). */
 REQUEST_HOOK(cqe_second, on_cqe(rq, hook, access))
 REQUEST_HOOK(cqe_raw, on_cqe(rq, hook, access))
 /* The first function that the driver calls for a CQE, some instructions after the tracepoint. */
@@ -100,7 +101,7 @@ REQUEST_HOOK(timeout_kprobe, on_trouble(rq, ND_KIND_TIMEOUT, hook, access))
 REQUEST_HOOK(cancel_fentry, on_trouble(rq, ND_KIND_CANCEL, hook, access))
 REQUEST_HOOK(cancel_kprobe, on_trouble(rq, ND_KIND_CANCEL, hook, access))
 
-/* What the machine does besides the commands; map and unmap: of the IOMMU. */
+/* What else the machine does. The IOMMU maps and unmaps. */
 HOOK(bio_btf, (), on_bio(hook))
 HOOK(getrq_btf, (), on_getrq(bio_of(ctx), hook))
 HOOK(split_btf, (), on_split(bio_of(ctx), hook))

@@ -232,6 +232,7 @@ fn options_that_a_recording_cannot_serve_are_refused() {
         ("trace --kstack --sample 1/2", "(one command in 4)"),
         ("stacks --sample 1/64", "(one command in 4)"),
         ("latency --stages", "has no stages: record with --stages=basic, or omit --stages\n"),
+        ("latency --stages=fine", "has no fine stages: record with --stages=fine"),
         (
             "trace --kstack=complete",
             "was recorded without kernel stacks at complete: record again with --kstack=complete, or use \

@@ -74,5 +74,7 @@ fn two_events_per_command_answer_no_question() {
         let line = format!("{question:<9} no: two events per command: read it by `trace --events`");
         assert!(ran.out.contains(&line), "{question}: {}{}", ran.out, ran.err);
     }
-    run(&format!("heatmap -o - {}", path.display())).refuses(2, "two events per command");
+    for words in ["heatmap -o -", "latency"] {
+        run(&format!("{words} {}", path.display())).refuses(2, "two events per command");
+    }
 }

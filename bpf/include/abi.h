@@ -187,7 +187,7 @@ enum nd_kind {
 	ND_KIND_STATE, /* value: new state; 1 << 32: requested, outcome unknown */
 };
 
-/* The begin of every event. */
+/* The head of every event. */
 struct nd_event {
 	__u8 kind;
 	__u8 admin;
@@ -580,7 +580,7 @@ struct nd_place {
 	__u32 spread; /* see start_entry() */
 };
 
-/* The same at the setup. */
+/* A place as the setup caches it. */
 struct nd_where {
 	struct nd_place place;
 	__u64 ctrl;   /* struct nvme_ctrl * */

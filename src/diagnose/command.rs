@@ -283,7 +283,7 @@ impl Commands {
         }
     }
 
-    /// The command of an event, if it is an I/O command with points; otherwise counts one without.
+    /// The command of an event, if it is an I/O command with points. Counts I/O commands without points.
     pub fn read(&mut self, event: &Event, block_sizes: &BlockSizes) -> Option<Command> {
         let command = Command::of(event, block_sizes).filter(Command::is_of_a_clock);
         if command.is_none() {

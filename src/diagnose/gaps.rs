@@ -13,7 +13,6 @@ const MOST: usize = 100_000;
 /// Gaps, and when CPUs had a timer, by CPU.
 #[derive(Clone, Debug, Default)]
 pub struct Gaps {
-    count: usize,
     by_cpu: BTreeMap<u32, Vec<Gap>>,
     timed: BTreeMap<u32, Vec<(u64, u64)>>,
 }
@@ -21,9 +20,9 @@ pub struct Gaps {
 impl Gaps {
     /// Adds a reading.
     pub fn add(&mut self, activity: &Activity) {
-        for gap in activity.gaps.iter().take(MOST - self.count) {
+        let known: usize = self.by_cpu.values().map(Vec::len).sum();
+        for gap in activity.gaps.iter().take(MOST - known) {
             self.by_cpu.entry(gap.cpu).or_default().push(*gap);
-            self.count += 1;
         }
         for cpu in activity.cpus.iter().filter(|cpu| cpu.gaps.is_some()) {
             let from = cpu.timed_from_ns;

@@ -94,18 +94,16 @@ pub fn obstacle(facts: &Facts, subject: Subject) -> Option<String> {
 fn judge(case: &Case<'_>, rule: &Rule) -> Verdict {
     let Case { facts, subject, .. } = *case;
     let obstacle = obstacle(facts, subject);
-    let is_incident = rule.tier == Tier::Incident;
     let mut verdict = Verdict::new(rule, facts, subject);
     let result = match &obstacle {
-        Some(why) if !is_incident => Err(open(why)),
+        Some(why) if rule.tier != Tier::Incident => Err(open(why)),
         _ => case.apply(rule, &mut verdict),
     };
     verdict.is_minor = subject != Subject::Machine && obstacle.is_some();
-    let is_none = matches!(result, Err(Reason(Status::NotPresent | Status::RuledOut, _)));
-    // incidents are rare: their absence says something only in an exact recording of many commands
-    let result = match obstacle {
-        Some(why) if is_none => Err(open(why)),
-        _ => result,
+    let result = match (result, obstacle) {
+        // incidents are rare: their absence says something only in an exact recording of many commands
+        (Err(Reason(Status::NotPresent | Status::RuledOut, _)), Some(why)) => Err(open(why)),
+        (result, _) => result,
     };
     verdict.finish(facts, rule, result);
     if rule.tier == Tier::Mechanism
@@ -212,7 +210,7 @@ fn headline(facts: &Facts, diagnosis: &Diagnosis) -> String {
 const SOME: [&str; 7] = ["--ctrl", "--nsid", "--qid", "--opcode", "--process", "--cgroup", "--lba"];
 /// Options that keep commands by how they ended.
 const BY_END: [&str; 2] = ["--slow", "--errors"];
-/// Options that leave out no I/O command, or the end of a run.
+/// Options that leave out no I/O command, or only the end of a run.
 const NONE: [&str; 2] = ["--no-admin", "-n"];
 
 /// The options that left commands out.
@@ -237,7 +235,7 @@ impl Selection {
 
     /// What left out commands of a subject: `--opcode`; `None`: nothing that is known.
     fn of(&self, subject: Subject) -> Option<String> {
-        // it keeps or leaves out whole controllers
+        // --ctrl keeps or leaves out whole controllers
         let counts = |name: &&str| subject == Subject::Machine || *name != "--ctrl";
         let names = self.some.iter().chain(&self.by_end).copied().filter(counts);
         Some(names.collect::<Vec<_>>().join(", ")).filter(|names| !names.is_empty())

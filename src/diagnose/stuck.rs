@@ -58,8 +58,8 @@ impl Facts {
         let is_old = |stuck: &Affected| {
             let classes = self.classes.of_subject(Subject::Controller(ctrl));
             let alike = classes.filter(|c| {
-                let own = (stuck.disk.nsid, stuck.code.unwrap_or(0));
-                stuck.code.is_none() || own == (c.class.nsid, c.class.opcode.code)
+                let of_class = (c.class.nsid, c.class.opcode.code);
+                stuck.code.is_none_or(|code| (stuck.disk.nsid, code) == of_class)
             });
             // a device may take seconds for all
             let usual_ns = alike.map(|c| c.begun_p50_ns).max().unwrap_or(0);

@@ -18,7 +18,7 @@ use crate::model::machine::{MachineController, MachineInfo};
 use crate::model::report::latency::{Diagnosed, Evidence, Explained};
 use crate::units::{counted, nanos};
 use crate::view::header::hang;
-use crate::view::json::{SCHEMA_VERSION, line as json_line};
+use crate::view::json::typed_line;
 use crate::view::table::Table;
 use crate::view::theme::Theme;
 
@@ -412,8 +412,6 @@ fn describe(controller: &MachineController) -> String {
 
 #[derive(Serialize)]
 struct Line<'a> {
-    r#type: &'static str,
-    schema_version: u32,
     file: Option<&'a str>,
     kernel: Option<&'a str>,
     outcome: Outcome,
@@ -463,8 +461,6 @@ impl DiagnosisView<'_> {
                 .collect(),
         });
         let object = Line {
-            r#type: "diagnosis",
-            schema_version: SCHEMA_VERSION,
             file: self.origin.file,
             kernel: self.origin.kernel,
             outcome: self.diagnosis.outcome,
@@ -476,6 +472,6 @@ impl DiagnosisView<'_> {
             machine: self.facts.machine.as_ref(),
             times: times.collect(),
         };
-        json_line(&object, out)
+        typed_line("diagnosis", &object, out)
     }
 }

@@ -40,7 +40,7 @@ pub enum QuantityArg {
 
 /// `heatmap`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(override_usage = "nvme-deep heatmap [OPTIONS] [FILE]...")]
+#[command(override_usage = "nvme-deep heatmap [OPTIONS] [FILE]")]
 #[command(after_help = WITH_FILTERS)]
 #[command(after_long_help = EXAMPLES)]
 pub struct HeatmapArgs {

@@ -45,12 +45,10 @@ fn spdk_text(
     id: Option<&HostCommand>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let first = trace.entries.first().map_or(0, |first| first.tsc);
-    let since = trace.ns(entry.tsc - first);
     let tracepoint = trace.tracepoint(entry);
     let name = tracepoint
         .map_or_else(|| format!("tpoint {}", entry.tpoint), |t| word(&t.name).into_owned());
-    let mut line = format!("{:>3} {:>14} {name:<24}", entry.lcore, micros(since));
+    let mut line = format!("{:>3} {:>14} {name:<24}", entry.lcore, micros(trace.since_ns(entry)));
     if let Some(size) = entry.size {
         line += &format!(" size={size}");
     }
@@ -83,11 +81,10 @@ fn spdk_json(
     id: Option<&HostCommand>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let first = trace.entries.first().map_or(0, |first| first.tsc);
     let object = entry.object.as_ref();
     let line = json!({
         "tsc": entry.tsc,
-        "since_ns": trace.ns(entry.tsc - first),
+        "since_ns": trace.since_ns(entry),
         "lcore": entry.lcore,
         "tpoint": entry.tpoint,
         "name": trace.tracepoint(entry).map(|t| &t.name),

@@ -199,8 +199,8 @@ pub struct Known<'t> {
 }
 
 impl<'t> Known<'t> {
-    /// The text does not map device numbers to disks. We take the disk whose commands start at the
-    /// sectors of most requests of that device, and none if two fit equally well.
+    /// The text does not map device numbers to disks. A device is the disk whose commands start at the
+    /// sectors of most of its requests. If two fit equally well, it is unknown.
     pub fn of(text: &'t str) -> Self {
         let mut allocated: HashMap<u64, Vec<&str>> = HashMap::new();
         let mut fits: HashMap<&str, (u64, BTreeMap<Disk, u64>)> = HashMap::new();

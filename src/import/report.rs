@@ -96,7 +96,7 @@ impl Report {
         }
     }
 
-    /// That of a target.
+    /// The report on the text of a target.
     pub fn of_target(imported: &Imported) -> Self {
         let is_command = imported.target.kind == TargetKind::Qemu;
         Self {

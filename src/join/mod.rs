@@ -43,7 +43,7 @@ struct Driver {
     controllers: Vec<ControllerInfo>,
     readings: Vec<ClockReading>,
     is_exact: bool,
-    /// No more than fit in a file of its size, unless someone forged it: they are kept.
+    /// Most events that are kept. A file of this size has no more, unless it is forged.
     most: u64,
     path: String,
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Admin commands through `/dev/nvmeX`: Identify ControllerInfo, and Get Log Page if the user asks for it.
+//! Admin commands through `/dev/nvmeX`: Identify Controller, and Get Log Page if the user asks for it.
 //! The tool sends no other commands to a device.
 //!
 //! Both are read-only commands, which other tools and the driver send too. They have no time limit of
@@ -8,8 +8,7 @@
 //! contains all ioctl calls of the crate.
 
 use super::System;
-use crate::model::machine::ControllerInfo;
-use crate::model::machine::ControllerLogs;
+use crate::model::machine::{ControllerInfo, ControllerLogs};
 use crate::nvme::log::{EBS_PAGE, EbsStats, SMART_PAGE, Smart};
 use std::ffi::c_int;
 use std::fs::File;
@@ -49,7 +48,7 @@ const _: () = {
 const GET_LOG_PAGE: u8 = 0x02;
 /// Opcode of Identify (NVMe base 2.1, section 5.1.13).
 const IDENTIFY: u8 = 0x06;
-/// CNS of the Identify ControllerInfo data structure.
+/// CNS of the Identify Controller data structure.
 const CNS_CONTROLLER: u32 = 1;
 /// The log page of the whole controller.
 const ALL_NAMESPACES: u32 = u32::MAX;

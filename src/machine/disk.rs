@@ -9,8 +9,7 @@ use std::path::Path;
 
 use super::sysfs::{is_namespace, names_in};
 use super::{System, read_line};
-use crate::model::machine::ControllerInfo;
-use crate::model::machine::UpperDisk;
+use crate::model::machine::{ControllerInfo, UpperDisk};
 use crate::model::text::{Text, printable};
 
 /// Unit of the start and size of partitions in sysfs.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Limits of cgroups (io.max) and io.cost, by disk: cgroups of version 2. Users name cgroups and
-//! make as many as they like: what is read and kept has limits.
+//! can create any number of them, so what is read and kept is limited.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -10,8 +10,8 @@ use super::{System, read_device_line, read_line};
 use crate::model::machine::{ControllerInfo, DiskInfo};
 use crate::nvme::decode::CommandSet;
 
-/// The number of a controller's queues, with the admin queue, and the entries of an I/O submission queue:
-/// from numbers of its files in sysfs. `None` before it has them.
+/// A controller's number of queues, including the admin queue, and the entries of an I/O submission queue.
+/// `number` reads a file of its directory in sysfs. `None`: not known yet.
 pub(super) fn queues_of(number: impl Fn(&str) -> Option<u32>) -> (Option<u32>, Option<u32>) {
     let queues = number("queue_count").filter(|&n| n > 0);
     // zero based, as in the specification (CAP.MQES)

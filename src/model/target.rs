@@ -97,7 +97,7 @@ pub struct HostController {
 }
 
 impl HostController {
-    /// A controller of which no more is known.
+    /// A controller with this name; nothing else is known.
     pub fn named(name: impl Into<Text>) -> Self {
         Self { name: name.into(), ..Self::default() }
     }
@@ -126,7 +126,7 @@ pub struct Call {
 pub enum HostPoint {
     /// The target has read the SQE, and begins to execute it.
     Fetch,
-    /// The target hands the request to its storage.
+    /// The target submits the request to its storage.
     BackendSubmit,
     /// The storage has answered.
     BackendDone,

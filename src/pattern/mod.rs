@@ -265,7 +265,7 @@ Examples:
   nvme-deep pattern --duration 10s
       One report of 10 s
   nvme-deep pattern 1 --delta
-      Each second by itself
+      Each second separately
   nvme-deep pattern run.nvd -o pattern.svg
       A recording, also as a picture";
 

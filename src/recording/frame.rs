@@ -127,7 +127,7 @@ struct HeadBytes {
     crc: u32,
 }
 
-/// The CRC-32 of all but the last four bytes, which are one.
+/// The CRC-32 of the bytes before the last four, which hold it.
 fn crc_before(bytes: &[u8]) -> u32 {
     crc32fast::hash(&bytes[..bytes.len() - 4])
 }

@@ -31,7 +31,8 @@ pub struct RunInfo {
     pub boot_id: Option<Text>,
     /// CLOCK_MONOTONIC nanoseconds at which the run began.
     pub begin_ns: u64,
-    /// Wall clock minus CLOCK_MONOTONIC at that time, in nanoseconds; `None`: not known, or left out.
+    /// Wall clock minus CLOCK_MONOTONIC when the file was begun, in nanoseconds; `None`: not known, or left
+    /// out.
     pub wall_ns: Option<i64>,
     /// One event per command, at its completion; otherwise one at the setup, too.
     pub pairs: bool,
@@ -80,7 +81,6 @@ impl RunInfo {
     pub fn redact(&mut self) {
         self.host = None;
         self.boot_id = None;
-        self.wall_ns = None;
         if !self.filter.is_empty() {
             self.filter = "redacted".into();
         }

@@ -54,8 +54,7 @@ fn recorded(info: &RunInfo, fill: impl FnOnce(&mut Writer)) -> Vec<u8> {
 }
 
 fn written(events: &[HostEvent]) -> Vec<u8> {
-    let controllers =
-        [HostController { number: 3, name: "qemu:3".into(), ..HostController::default() }];
+    let controllers = [HostController { number: 3, ..HostController::named("qemu:3") }];
     recorded(&info(), |recorder| {
         recorder.block(Content::HostControllers, 0, &controllers);
         events.iter().for_each(|event| recorder.push_target(event));

@@ -101,7 +101,7 @@ impl Gathered {
             disks: DiskNames::default(),
             controllers: Vec::new(),
             machine: None,
-            clock: RunClock { begin_ns, wall_ns: None },
+            clock: file.clock(),
             log: Vec::new(),
         })
     }
@@ -156,9 +156,6 @@ impl Gathered {
                     let all = all.iter().map(|one| (one.id, one.path.clone()));
                     counted.now.names.cgroups.extend(all);
                 }
-            }
-            Fact::Clock(offset) => {
-                self.clock.wall_ns.get_or_insert(offset.wall_ns);
             }
             Fact::Controllers(all) => {
                 self.disks.recorded(&all);

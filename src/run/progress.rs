@@ -46,8 +46,9 @@ impl Progress {
 
     /// `done` of `all` is done.
     pub fn step(&mut self, done: u64, all: u64) {
-        let line = self.at(self.begin.elapsed(), done, all);
-        line.into_iter().for_each(|text| write(&text));
+        if let Some(text) = self.at(self.begin.elapsed(), done, all) {
+            write(&text);
+        }
     }
 
     /// The line at this time since the start, if it is due.

@@ -266,7 +266,7 @@ mod tests {
         for (words, machine, says) in [
             ("--ctrl nvme0", &machine[..], "nvme1"),
             ("--nsid 2", &machine, "1 (nvme1n1)"),
-            ("", &[], ""),
+            ("", &[], "no NVMe controller"),
         ] {
             let error = check(words, machine).unwrap_err();
             assert_eq!(kind_of(&error), Kind::NoDevice);

@@ -85,7 +85,6 @@ pub(super) mod tests {
     use libbpf_rs::btf::types::{DataSec, Enum, Int, Struct, Var};
     use libbpf_rs::btf::{Btf, BtfType, HasSize, ReferencesType};
     use std::collections::BTreeSet;
-
     use std::io::Write;
     use tempfile::NamedTempFile;
 

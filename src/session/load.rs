@@ -328,7 +328,7 @@ impl Loaded {
         let mut args = args.map(u64::to_ne_bytes).concat();
         let input = ProgramInput { context_in: Some(&mut args), ..ProgramInput::default() };
         let output = self.program(name)?.test_run(input);
-        Ok(output.map_err(failed("run the program `control`"))?.return_value)
+        Ok(output.map_err(failed(format!("run the program `{name}`")))?.return_value)
     }
 }
 

@@ -43,10 +43,8 @@ use crate::abi::{
 use crate::error::{failed, no_cgroup, unreadable_cgroup};
 use crate::machine::System;
 use crate::machine::types::CustomBtf;
-use crate::model::machine::ControllerInfo;
-use crate::model::machine::{Pairing, Transport};
+use crate::model::machine::{ControllerInfo, Pairing, Transport};
 use crate::model::point::{Pattern, Point};
-use crate::model::text::Text;
 use crate::probe::catalog::{AttachKind, CATALOG};
 use crate::probe::facts::KernelFacts;
 use crate::probe::plan::AttachPlan;
@@ -255,16 +253,7 @@ impl Session {
         let Some(next) = (0..MAX_CTRLS).find(is_free) else {
             return Ok(());
         };
-        let unknown = ControllerInfo {
-            instance: next,
-            model: Text::default(),
-            transport: Text::default(),
-            cntlid: None,
-            nqn: None,
-            queues: None,
-            depth: None,
-            disks: vec![],
-        };
+        let unknown = ControllerInfo { instance: next, ..ControllerInfo::default() };
         self.place(&unknown).map(|_| ())
     }
 

@@ -144,6 +144,12 @@ impl Trace {
         u64::try_from(ns).unwrap_or(u64::MAX)
     }
 
+    /// Nanoseconds from the first entry to this one.
+    pub fn since_ns(&self, entry: &Entry) -> u64 {
+        let first = self.entries.first().map_or(0, |first| first.tsc);
+        self.ns(entry.tsc - first)
+    }
+
     /// The tracepoint of an entry; `None` if the trace does not describe it.
     pub fn tracepoint(&self, entry: &Entry) -> Option<&Tracepoint> {
         self.tpoints.get(*self.places.get(&entry.tpoint)?)

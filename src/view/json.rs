@@ -201,12 +201,6 @@ fn row(row: &RowReport, stage_set: StageSet, buckets: bool) -> RowLine<'_> {
     }
 }
 
-/// Writes an object as one line.
-pub(crate) fn line(object: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
-    serde_json::to_writer(&mut *out, object)?;
-    out.write_all(b"\n")
-}
-
 /// What every object begins with.
 #[derive(Serialize)]
 struct Envelope<'a, T> {
@@ -223,7 +217,8 @@ pub(crate) fn typed_line(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let object = Envelope { r#type, schema_version: SCHEMA_VERSION, rest };
-    line(&object, out)
+    serde_json::to_writer(&mut *out, &object)?;
+    out.write_all(b"\n")
 }
 
 /// Writes a report as one line. `buckets`: with the buckets of each histogram.

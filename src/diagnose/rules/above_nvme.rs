@@ -17,8 +17,8 @@ use crate::units::{nanos, percent};
 
 /// Fewest bios.
 const ENOUGH: u64 = 200;
-/// Least part of the reads and writes whose bios must be observed. For the rest, the waits below device
-/// mapper are unknown.
+/// The bios of at least this part of the reads and writes must be observed. For the rest, the waits below
+/// device mapper are unknown.
 const NEARLY_ALL: f64 = 0.95;
 
 pub const RULE: Rule = Rule {
@@ -27,7 +27,7 @@ pub const RULE: Rule = Rule {
     tier: Tier::Above,
     scope: Scope::Machine,
     kind: Kind::Event(above_nvme),
-    found: "30% of the time of bios of a disk of device mapper or md is above NVMe",
+    found: "bios of a device mapper or md disk spend 30% of their time above NVMe",
     text: "Bios on {upper} wait {above} of {mean} above NVMe",
     advice: "find the layer that adds the time. dm-crypt queues its work: `cryptsetup refresh --perf-no_read_workqueue \
              --perf-no_write_workqueue NAME` turns that off; RAID computes parity, updates its bitmap and resyncs; \

@@ -254,7 +254,7 @@ fn controllers_are_paired_where_only_one_is_possible() {
     let found = pair(&[host(0, 2), host(1, 1)]).unwrap();
     assert_eq!(found, BTreeMap::from([(3, 0), (2, 1)]));
     assert_eq!(pair(&[host(0, 9)]), Ok(BTreeMap::new()));
-    let nameless = HostController { name: "nvmet:x".into(), ..HostController::default() };
+    let nameless = HostController::named("nvmet:x");
     let why = pair(&[nameless]).unwrap_err();
     assert!(why.contains("nvme2 or nvme3") && why.contains("--ctrl nvme2=nvmet:x"), "{why}");
 }

@@ -42,7 +42,7 @@ pub struct ExecArgs {
 pub struct FromArgs {
     /// Read this recording instead of tracing; FILE alone does the same
     ///
-    /// Made by `record`. Needs no root. Several are read one after the other.
+    /// Made by `record`. Needs no root. Several are read one after the other; a picture shows one.
     #[arg(id = "from", long = "from", value_name = "FILE", conflicts_with = LIVE)]
     pub files: Vec<PathBuf>,
 }
@@ -106,7 +106,7 @@ pub(crate) fn refuse_two_on_stdout(svg: Option<&Path>, lines: bool) -> Result<()
 /// The file that recordings are turned into.
 #[derive(Clone, Debug, clap::Args)]
 pub struct OutArgs {
-    /// The file to write; its ending chooses the format. `-`: stdout
+    /// The file to write; `-`: stdout
     ///
     /// It is readable by its owner only.
     #[arg(long, short, value_name = "OUT")]

@@ -552,7 +552,7 @@ impl FileReader {
             Fact::Machine(machine) if self.is_redacting() => machine.redact(),
             Fact::Activity(activity) if !self.window.contains(&activity.at_ns) => return None,
             Fact::Activity(activity) if self.is_redacting() => activity.redact(),
-            // what is redacted has no time of day, whatever the file has
+            // a run that was recorded with --redact has no time of day, whatever the file has
             Fact::Clock(_) if self.info().redacted && !self.is_redacting() => return None,
             // it may have any name
             Fact::KernelLog(_) if self.is_redacting() => return None,

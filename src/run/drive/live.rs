@@ -57,7 +57,7 @@ pub struct Live<'l> {
     pub exec: &'l [OsString],
     /// How the run ends without these two, for the first line.
     pub until: &'l str,
-    /// Why the ring may be full, and what helps: with options that the command has.
+    /// Why the ring may be full, and which options of the command help.
     pub advice: &'static str,
     /// The stacks of single commands, if they are taken.
     pub stacks: Option<LiveStacks>,
@@ -367,7 +367,8 @@ pub struct HealthCheck {
 }
 
 impl HealthCheck {
-    /// Starts to watch. Call this when all hooks are attached. `modules` are those before that.
+    /// Starts to watch. Call this when all hooks are attached. `modules`: those that were
+    /// loaded before.
     pub fn of(modules: Modules, session: &Session, system: System) -> Self {
         Self {
             watch: HookMonitor::begin(modules, &system, session.plan()),

@@ -136,10 +136,9 @@ impl HostSession {
         let name = names.lookup(&key.to_bytes(), MapFlags::ANY);
         let name = name.map_err(failed("read map `host_ctrls`"))?;
         Ok(HostController {
-            name: format!("{kind}:{}", key.cntlid).into(),
             cntlid: u16::try_from(key.cntlid).ok(),
             nqn: name.and_then(|bytes| record::nqn(&bytes)),
-            ..HostController::default()
+            ..HostController::named(format!("{kind}:{}", key.cntlid))
         })
     }
 

@@ -78,9 +78,7 @@ impl QemuUsdt {
             found,
         })
     }
-}
 
-impl QemuUsdt {
     /// Passes on new events. With `all`, also the latest.
     fn pass_on(&mut self, all: bool, to: ToEvents<'_>) -> Result<bool> {
         let (hits, pid) = (&mut self.hits, self.found.process.pid);

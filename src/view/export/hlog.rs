@@ -48,7 +48,6 @@ pub struct Hlog<W: Write> {
     interval: Duration,
     recount: Recount,
     info: RunInfo,
-    wall_ns: Option<i64>,
     /// The header is written.
     begun: bool,
     /// The number of the current interval.
@@ -92,7 +91,6 @@ impl<W: Write> Hlog<W> {
                 who: Who::Caller,
             },
             info: RunInfo::default(),
-            wall_ns: None,
             begun: false,
             number: 0,
             histograms: BTreeMap::new(),
@@ -109,7 +107,7 @@ impl<W: Write> Hlog<W> {
         let mut builder = IntervalLogWriterBuilder::new();
         builder.add_comment("[Latencies of NVMe commands in nanoseconds, by nvme-deep]");
         builder.add_comment("[Histogram log format version 1.3]");
-        if let Some(wall_ns) = self.wall_ns {
+        if let Some(wall_ns) = self.info.wall_ns {
             let begin_ns = self.info.begin_ns.wrapping_add_signed(wall_ns);
             let begin = SystemTime::UNIX_EPOCH + Duration::from_nanos(begin_ns);
             builder.with_start_time(begin).with_base_time(begin);
@@ -174,9 +172,7 @@ impl<W: Write> Sink for Hlog<W> {
         Ok(())
     }
 
-    fn clock(&mut self, wall_ns: i64) -> io::Result<()> {
-        // the start's
-        self.wall_ns.get_or_insert(wall_ns);
+    fn clock(&mut self, _: i64) -> io::Result<()> {
         Ok(())
     }
 

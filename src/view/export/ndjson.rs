@@ -13,10 +13,9 @@ use super::columns::{COLUMNS, Cell};
 use super::rows::{RowFormat, Rows};
 use crate::model::ledger::Ledger;
 use crate::model::text::Text;
-use crate::recording::RunInfo;
+use crate::recording::{ClockOffset, RunInfo};
 use crate::view::export::rows::Row;
 use crate::view::json;
-use crate::view::json::SCHEMA_VERSION;
 
 #[derive(serde::Serialize)]
 struct RunLine<'a> {
@@ -41,8 +40,7 @@ impl<W: Write> RowFormat for Ndjson<W> {
     }
 
     fn clock(&mut self, wall_ns: i64) -> io::Result<()> {
-        let begin = format!(r#"{{"type":"clock","schema_version":{SCHEMA_VERSION}"#);
-        writeln!(self.0, r#"{begin},"wall_ns":{wall_ns}}}"#)
+        json::typed_line("clock", &ClockOffset { wall_ns }, &mut self.0)
     }
 
     fn row(&mut self, row: &Row<'_>) -> io::Result<()> {

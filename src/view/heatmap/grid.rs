@@ -360,7 +360,7 @@ impl Quantity {
         match self {
             Self::Latency(interval) => match interval.run {
                 None => "without a known latency".into(),
-                Some(run) => format!("whose {} stage was not observed by itself", run.name()),
+                Some(run) => format!("whose {} stage was not observed separately", run.name()),
             },
             Self::Lba => "without a start LBA, or with an unknown setup".into(),
             Self::Size => "without data, or with an unknown setup".into(),

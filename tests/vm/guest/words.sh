@@ -27,10 +27,15 @@ tool count latency --stages 0.4 3
 finished
 tool delta latency --stages --json --delta 0.4 3
 finished
-status=0
-"$NVME_DEEP" latency --stages --json 0.2 2>"$case_dir/pipe.err" | head -n 1 >"$case_dir/pipe.out" ||
-    status=$?
-echo "$status" >"$case_dir/pipe.status"
+# piped NAME LINES SUBCOMMAND...: the reader goes after some lines
+piped() {
+    local name=$1 lines=$2 status=0
+    shift 2
+    "$NVME_DEEP" "$@" --json 2>"$case_dir/$name.err" | head -n "$lines" >"$case_dir/$name.out" || status=$?
+    echo "$status" >"$case_dir/$name.status"
+}
+piped pipe 1 latency --stages 0.2
+piped tracepipe 5 trace --stages
 kill "$load_pid"
 wait "$load_pid" || true
 module_users >"$case_dir/users.after"

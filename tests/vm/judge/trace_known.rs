@@ -292,7 +292,7 @@ where
     lanes
 }
 
-/// tests/trace.rs compares their fields.
+/// tests/trace.rs compares the fields of commands; tests/trace_view.rs has the other events.
 fn text_has_the_events_of_json(outcome: &Outcome) {
     let text_lines = lines(outcome, "known", "text");
     for (name, events) in [("events", &text_lines), ("pair", &lines(outcome, "known", "pairtext"))]

@@ -11,6 +11,7 @@ use super::trace_known::assert_stages;
 use super::trace_read::{TraceRun, lines, opcode};
 
 const LOAD: Suite = Suite::of("traceload", &["nvme_null nvme0 0"]);
+
 /// The kernel's counts of a case: commands set up, commands completed, CQEs. `admin` includes the
 /// admin queues.
 fn counted(outcome: &Outcome, case: &str, admin: bool) -> [u64; 3] {
@@ -101,7 +102,7 @@ fn a_full_disk_is_an_error_with_a_number(outcome: &Outcome) {
         assert!(!said.contains("panicked"), "{said}");
         let file = outcome.text(&case, &format!("{form}.out"));
         assert!(file.len() > 1 << 19, "{form}: {} bytes", file.len());
-        assert!(file.ends_with('\n'), "{form}: the last line is stage_set");
+        assert!(file.ends_with('\n'), "{form}: the last line is cut");
         let shown = if form == "text" {
             lines(outcome, &case, form).len()
         } else {

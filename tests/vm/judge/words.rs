@@ -62,10 +62,12 @@ fn intervals_and_counts_are_kept(outcome: &Outcome) {
 }
 
 fn a_closed_pipe_is_no_error(outcome: &Outcome) {
-    assert_eq!(outcome.code("signals", "pipe"), 0);
-    let said = outcome.text("signals", "pipe.err");
-    assert!(!said.contains("rror") && !said.contains("panicked"), "{said}");
-    assert_eq!(outcome.text("signals", "pipe.out").lines().count(), 1);
+    for (name, lines) in [("pipe", 1), ("tracepipe", 5)] {
+        assert_eq!(outcome.code("signals", name), 0);
+        let said = outcome.text("signals", &format!("{name}.err"));
+        assert!(!said.contains("rror") && !said.contains("panicked"), "{said}");
+        assert_eq!(outcome.text("signals", &format!("{name}.out")).lines().count(), lines);
+    }
 }
 
 super::on_kernels! {
