@@ -31,7 +31,7 @@ use crate::run::start::Preflight;
 use crate::run::stdout::{output_width, stdout};
 use crate::run::{eprint_note, say_ledger};
 use crate::settings::{Detail, Events, LIVE, Mode, RingSize, Settings};
-use crate::units::parse_duration;
+use crate::units::{parse_duration, parse_latency};
 use crate::view::theme::Theme;
 use anyhow::{Context, Result};
 use std::io::{BufWriter, Write};
@@ -390,7 +390,7 @@ pub struct DiagnoseArgs {
     pub duration: Option<Duration>,
 
     /// Commands are slow if their median is above this time (`200us`)
-    #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with = "baseline")]
+    #[arg(long, value_name = "TIME", value_parser = parse_latency, conflicts_with = "baseline")]
     pub expect: Option<Duration>,
 
     /// Compare with this recording of the same load

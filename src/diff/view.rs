@@ -278,6 +278,7 @@ fn accuracy(origin: &Origin) -> Vec<String> {
     let path = &origin.path;
     let accuracy = match &origin.accuracy {
         Accuracy::Exact => None,
+        Accuracy::Unknown if !origin.is_whole => None,
         Accuracy::Unknown => Some(format!(
             "the accuracy of {path} is not known: its kernel does not count what it missed"
         )),

@@ -40,7 +40,7 @@ pub fn run(args: &HostLatencyArgs) -> Result<()> {
     } else {
         let color = args.color.on_stdout(false);
         if rows.is_empty() {
-            writeln!(out, "no command has completed")?;
+            writeln!(out, "no finished command to show")?;
         }
         let shown = |(ctrl, cdw1, opcode): &PartKey| {
             let name = name_of(*ctrl);

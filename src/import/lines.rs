@@ -151,7 +151,7 @@ fn of_perf_trace(line: &str) -> Option<Line<'_>> {
     let at_ns = at_ns.checked_add(SECOND)?;
     let end = rest.match_indices('(').map(|(at, _)| at);
     let (at, from) = end.into_iter().find_map(|at| {
-        let from = rest[..at].rfind(char::is_whitespace)? + 1;
+        let from = rest[..at].rfind([' ', '\t'])? + 1;
         rest[from..at].contains(':').then_some((at, from))
     })?;
     let (_, name) = rest[from..at].split_once(':')?;
@@ -167,7 +167,7 @@ fn of_perf_trace(line: &str) -> Option<Line<'_>> {
 /// A line of the others: `fio-3218 [003] d..1. 4021.100001: nvme_setup_cmd: nvme0: qid=3, ...`.
 fn of_text(line: &str) -> Option<Line<'_>> {
     let mut stamps = line.match_indices(':').filter_map(|(at, _)| {
-        let from = line[..at].rfind(char::is_whitespace)? + 1;
+        let from = line[..at].rfind([' ', '\t'])? + 1;
         Some((from, at, time(&line[from..at], SECOND)?))
     });
     let (from, at, (at_ns, resolution_ns)) = stamps.next()?;
@@ -279,7 +279,7 @@ mod tests {
         }
         assert_eq!((read("# tracer: nop"), read("  ")), (Found::Header, Found::Header));
         for line in
-            ["hello", "a-7 [003] 1.2.3: x", "99999999999999999999.1: a: b", "1.000000000001: a:"]
+            ["hello", "a-7 [003] 1.2.3: x", "99999999999999999999.1: a: b", "1.000000000001: a:", "\u{85}:", "pid 1\u{a0}kvm_mmio: x"]
         {
             assert_eq!(read(line), Found::Other, "{line}");
         }

@@ -126,6 +126,9 @@ fn target((imported, report): (Imported, Report), args: &ImportArgs) -> Result<R
 pub fn run(args: &ImportArgs) -> Result<()> {
     let text = read_text(&args.text)?;
     let refuse = |why: &str| usage(format!("{}: {why}", printable(&args.text)));
+    if text.starts_with("\u{fffd}nvmedp\n") {
+        return Err(refuse("it is a recording already: `export` converts it, other commands read it"));
+    }
     let format = format_of(&text).ok_or_else(|| refuse(EXPECTED))?;
     if args.bar.is_some() && format != Format::Kvm {
         return Err(refuse("it has no kvm:* tracepoints, and --bar is for those only"));

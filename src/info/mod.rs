@@ -11,7 +11,8 @@ use crate::model::text::{Text, printable};
 use crate::nvme::opcode::QueueKind;
 use crate::recording::{Fact, Item, Reader, RingInfo, RunInfo};
 use crate::run::args::common::{ColorArg, JSON, JSON_LONG, ONLY_EXAMPLES};
-use crate::run::input;
+use crate::run::exit::Exited;
+use crate::run::{exit, input};
 use crate::run::stdout::{output_width, stdout};
 use crate::units::{counted, size_text};
 use crate::view::header::{Header, fill};
@@ -90,9 +91,13 @@ struct Question {
 }
 
 /// The questions that a recording of the driver can answer.
-fn questions(info: &RunInfo) -> Vec<Question> {
-    if !info.pairs {
-        let how = "two events per command: read it by `trace --events` or `pattern`";
+fn questions(info: &RunInfo, has_commands: bool) -> Vec<Question> {
+    let lack = match (has_commands, info.pairs) {
+        (false, _) => Some("it has no commands"),
+        (true, false) => Some("two events per command: read it by `trace --events` or `pattern`"),
+        (true, true) => None,
+    };
+    if let Some(how) = lack {
         return ["why", "where", "who", "when", "which"]
             .map(|question| Question { question, answered: false, how: how.to_owned() })
             .into();
@@ -231,7 +236,7 @@ impl<'i> Info<'i> {
             recorded: if target.is_some() { Vec::new() } else { recorded(run) },
             selected: selected.join(" "),
             ring: run.ring.as_ref().map(RingInfo::text),
-            questions: if target.is_some() { Vec::new() } else { questions(run) },
+            questions: if target.is_some() { Vec::new() } else { questions(run, !of.commands.is_empty()) },
             ledger: of.ledger.as_ref(),
         }
     }
@@ -305,20 +310,23 @@ impl<'i> Info<'i> {
 /// Runs the command.
 ///
 /// # Errors
-/// If a file cannot be read or is no recording; one sentence. A file that is not whole is shown.
+/// If a file cannot be read or is no recording; one sentence. A file that is not whole is shown, and the
+/// exit code says so.
 pub fn run(args: &InfoArgs) -> Result<()> {
     let mut out = BufWriter::new(stdout());
+    let mut all_whole = true;
     for (n, path) in args.files.iter().enumerate() {
         if n > 0 && !args.json {
             writeln!(out)?;
         }
-        show(path, args, &mut out)?;
+        all_whole &= show(path, args, &mut out)?;
     }
     out.flush()?;
-    Ok(())
+    if all_whole { Ok(()) } else { Err(Exited(exit::number(Kind::Run)).into()) }
 }
 
-fn show(path: &Path, args: &InfoArgs, out: &mut dyn Write) -> Result<()> {
+/// Shows a file, and returns whether it is whole.
+fn show(path: &Path, args: &InfoArgs, out: &mut dyn Write) -> Result<bool> {
     let shown = printable(path);
     let (file, metadata) = input::open(path)?;
     let failure = |error| Failure::error(Kind::Usage, format!("{shown}: {error}"));
@@ -328,7 +336,8 @@ fn show(path: &Path, args: &InfoArgs, out: &mut dyn Write) -> Result<()> {
         found.add(item);
     }
     let flaw = reader.ending().and_then(|ending| ending.flaw());
-    if flaw.is_some() {
+    let is_whole = flaw.is_none();
+    if !is_whole {
         found.ledger = found.ledger.map(|ledger| ledger.cut_off(found.later));
     }
     let info = Info::new(shown.clone(), metadata.len(), flaw, reader.info(), &found);
@@ -337,7 +346,7 @@ fn show(path: &Path, args: &InfoArgs, out: &mut dyn Write) -> Result<()> {
     } else {
         info.text(Theme { color: args.color.on_stdout(false) }, out)?;
     }
-    Ok(())
+    Ok(is_whole)
 }
 
 const EXAMPLES: &str = "\

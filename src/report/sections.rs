@@ -279,7 +279,7 @@ fn summary<K>(all: &[Shown<'_, K>], html: &mut Html) {
 /// The classes of commands, and the stages of each.
 fn classes(rows: &[RowReport], gathered: &Gathered, html: &mut Html) {
     if rows.is_empty() {
-        html.element("p", "no command has completed");
+        html.element("p", "no finished command to show");
         return;
     }
     let shown = rows.iter().map(|row| {

@@ -33,7 +33,7 @@ pub fn write_ledger(l: &Ledger, theme: Theme, detail: bool, out: &mut dyn Write)
     }
     if !detail {
         if accuracy != Accuracy::Exact {
-            writeln!(out, "  {}, {} in flight", counted(l.matched, "command"), l.in_flight)?;
+            writeln!(out, "  {}, {} in flight", commands(l), l.in_flight)?;
         }
         // a point without its best method is shown with the reason
         return methods(l, theme, out);
@@ -97,16 +97,25 @@ fn verdict(l: &Ledger, accuracy: &Accuracy, theme: Theme) -> String {
         n => format!("; not known for {}", counted(n, "later command")),
     };
     match accuracy {
-        Accuracy::Exact if l.uncovered > 0 => theme.warn(&format!("{}{later}", exact(l))),
         Accuracy::Exact => theme.good(&exact(l)),
+        Accuracy::Unknown if l.uncovered > 0 && l.misses_known => {
+            let later = counted(l.uncovered, "command");
+            theme.warn(&format!("NOT KNOWN for the last {later}, exact before"))
+        }
         Accuracy::Unknown => theme.warn("NOT KNOWN"),
         Accuracy::Degraded(why) => theme.warn(&format!("DEGRADED: {}{later}", why.join(", "))),
     }
 }
 
+/// The commands that the ledger is about.
+fn commands(l: &Ledger) -> String {
+    let part = l.selected.map(|n| format!("{n} of ")).unwrap_or_default();
+    part + &counted(l.matched, "command")
+}
+
 /// The counts are exact; times of some points may be missing.
 fn exact(l: &Ledger) -> String {
-    let mut text = format!("exact: {}, 0 lost", counted(l.matched, "command"));
+    let mut text = format!("exact: {}, 0 lost", commands(l));
     for (n, what) in [
         (l.in_flight, "in flight"),
         (l.filtered, "filtered out"),

@@ -109,7 +109,7 @@ impl StacksView {
     /// Errors of the writer.
     pub fn text(&self, rows: &[StackRow], out: &mut dyn Write) -> io::Result<()> {
         if rows.is_empty() {
-            return writeln!(out, "no command has completed");
+            return writeln!(out, "no finished command to show");
         }
         let all = All::of(rows);
         let (order, at) = match self.by {
@@ -317,7 +317,7 @@ fn draw(
     if rows.is_empty() {
         return Err(io::Error::new(
             ErrorKind::InvalidInput,
-            "there is nothing to draw: no command has completed",
+            "there is no finished command to draw",
         ));
     }
     let folded = folded(rows, by, common(rows).0);
@@ -451,7 +451,7 @@ mod tests {
         let last = text.lines().last().unwrap();
         assert_eq!(last, "3 more stacks: 90 commands (9.0%), 76% of the latency; -n shows more");
         let none = written(|out| view(Weight::Count, None).text(&[], out));
-        assert_eq!(none, "no command has completed\n");
+        assert_eq!(none, "no finished command to show\n");
     }
 
     #[test]

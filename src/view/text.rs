@@ -113,7 +113,7 @@ impl TextView {
             self.rows(&shown.collect::<Vec<_>>(), *stage_set, out)?;
         }
         if is_empty {
-            writeln!(out, "no command has completed{}", hint(ledger))?;
+            writeln!(out, "no finished command to show{}", hint(ledger))?;
         }
         write_ledger(ledger, self.theme, self.detail, out)?;
         let advice = self.advice.filter(|_| *is_final && !is_empty);

@@ -163,6 +163,9 @@ pub struct Ledger {
     /// them is not known.
     #[serde(skip_serializing_if = "is_zero")]
     pub uncovered: u64,
+    /// Commands that the filters select, if they leave others of a recording out. Not in the file.
+    #[serde(skip)]
+    pub selected: Option<u64>,
     /// CPUs share histograms, because they would take too much memory: each command costs more.
     #[serde(skip_serializing_if = "Not::not")]
     pub shares_cells: bool,
@@ -225,7 +228,7 @@ impl Ledger {
 
     /// The accuracy of the numbers.
     pub fn accuracy(&self) -> Accuracy {
-        Accuracy::of(self.degraded(), self.misses_known)
+        Accuracy::of(self.degraded(), self.misses_known && self.uncovered == 0)
     }
 
     /// Why the numbers are not exact, one phrase per reason. Empty if they are exact. Few kinds: `-v` and JSON

@@ -111,6 +111,7 @@ impl Ledger {
                 balanced: commands_residual == 0 && completions_residual == 0,
             }),
             uncovered: 0,
+            selected: None,
             recovers: plan.recovers,
             may_lose_completions: plan.may_lose_completions(),
             methods: methods(plan),

@@ -603,6 +603,7 @@ impl FileReader {
         if !self.is_whole() {
             ledger = ledger.cut_off(self.later);
         }
+        ledger.selected = (self.unselected > 0).then_some(self.selected);
         let own = ledger.trace.as_ref().and_then(TraceLedger::own_share);
         own.into_iter().for_each(|own| self.say(&format!("{path}: {own}")));
         self.say_window(&ledger);

@@ -11,7 +11,7 @@ use crate::model::ids::{QueueId, RowKey};
 use crate::model::report::latency::rows;
 use crate::model::snapshot::Snapshot;
 use crate::model::stage::StageSet;
-use crate::units::{DurationError, parse_duration};
+use crate::units::{DurationError, parse_latency};
 
 /// Minimum number of completed commands for a p99.
 pub const MIN_COMMANDS: u64 = 100;
@@ -52,7 +52,7 @@ impl AgeLimit {
     /// If the text is neither.
     pub fn parse(text: &str) -> Result<Self, AgeError> {
         let Some(number) = text.strip_suffix('x') else {
-            return Ok(Self::Time(parse_duration(text)?));
+            return Ok(Self::Time(parse_latency(text)?));
         };
         let times = number.parse().ok().filter(|n| (1..=MOST_TIMES).contains(n));
         let times = times.ok_or_else(|| AgeError::Times { text: text.into() })?;
