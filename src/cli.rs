@@ -44,7 +44,9 @@ use crate::{
 /// Trace the Linux NVMe driver: where each command's time goes, measured by eBPF.
 #[derive(Debug, Parser)]
 #[command(name = "nvme-deep", version, max_term_width = 80)]
-#[command(after_help = "Run as root. Exit codes and examples: see --help.")]
+#[command(
+    after_help = "Tracing needs root; reading recordings does not. Exit codes, examples: --help."
+)]
 #[command(after_long_help = crate::run::args::common::PROGRAM)]
 pub struct Args {
     /// The command.
@@ -109,7 +111,7 @@ pub enum Command {
     Serve(ServeArgs),
     /// Report what this machine supports, and which settings to change
     ///
-    /// It lists the kernel's facts, the controllers, and the hook that each point would use. Works
+    /// With -v it also lists the kernel's properties, the controllers and the hook of each point. Works
     /// without root.
     Doctor(DoctorArgs),
     /// Write the man pages and the shell completions, for packages

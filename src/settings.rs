@@ -31,7 +31,7 @@ pub struct Attaching {
     #[arg(long, hide_short_help = true, value_name = "FILE", group = LIVE)]
     pub btf: Option<PathBuf>,
 
-    /// Print the hooks, the reasons for fallbacks, the full ledger
+    /// Print the hooks, the reasons for fallbacks, all event counts
     ///
     /// Also the cost of the tool's programs. -vv: libbpf's log too.
     #[arg(long, short, action = clap::ArgAction::Count)]
@@ -75,8 +75,8 @@ pub struct Outcome {
     /// Only commands that took at least this long (`1ms`)
     ///
     /// From the first to the last observed point: waits before the request (cgroup limits, wbt, tags)
-    /// count where they are observed, as in a recording with full stages. Also commands whose time is
-    /// not known.
+    /// count where they are observed, as in a recording with full stages. Commands of unknown duration
+    /// are shown too.
     #[arg(long, alias = "min-lat", value_name = "TIME", value_parser = parse_latency)]
     pub slow: Option<Duration>,
 
@@ -231,7 +231,7 @@ fn ring_bytes(text: &str) -> Result<u32, String> {
 /// Events of single commands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::Args)]
 pub struct Events {
-    /// Two lines per command: at its submission and at its completion
+    /// While tracing, two lines per command: at its submission and at its completion
     ///
     /// Also a line when blk-mq takes a command back (Requeue), and when a completion was not observed
     /// (Missed). A recording with one event per command has one line for each here, too.

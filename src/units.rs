@@ -7,15 +7,9 @@ use std::time::Duration;
 /// Why a text is not a duration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DurationError {
-    /// The unit is not known.
-    #[error("`{unit}` is not a unit of time: use us, ms, s, m or h, as in `5s`")]
-    Unit {
-        /// The unit.
-        unit: String,
-    },
-    /// There is no number.
-    #[error("`{text}` is not a duration: give a number and a unit, as in `5s`")]
-    NoNumber {
+    /// There is no number, or the unit is not known.
+    #[error("`{text}` is not a time: give a number and us, ms, s, m or h, as in `5s`")]
+    Malformed {
         /// The text.
         text: String,
     },
@@ -80,12 +74,9 @@ pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
         "us" => 1e-6,
         "m" | "min" => 60.0,
         "h" => 3600.0,
-        _ => {
-            let unit = unit.to_owned();
-            return Err(DurationError::Unit { unit });
-        }
+        _ => return Err(DurationError::Malformed { text: owned() }),
     };
-    let value: f64 = number.parse().map_err(|_| DurationError::NoNumber { text: owned() })?;
+    let value: f64 = number.parse().map_err(|_| DurationError::Malformed { text: owned() })?;
     let seconds = value * scale;
     if seconds <= 0.0 {
         return Err(DurationError::Zero { text: owned() });

@@ -157,7 +157,7 @@ impl When {
         match at {
             Some(at) => Ok(Self { text, at }),
             None => Err(format!(
-                "`{text}` is no time of a recording: give the time since its start (`7s`, `1m30s`) or a \
+                "`{text}` is not a time: give the time since its start (`7s`, `1m30s`) or a \
                  time of day (`14:03:07`, `2026-11-26T04:05:46Z`)"
             )),
         }

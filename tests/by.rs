@@ -132,7 +132,7 @@ fn what_is_no_key_is_refused() {
     run("latency --by disk,priority --from x.nvd").refuses(2, "only while tracing");
     for by in ["cgroup", "disk,container"] {
         let command = format!("latency --by {by} --from tests/recordings/6.12.nvd");
-        run(&command).refuses(2, "record again with plain `record`");
+        run(&command).refuses(2, "record again with full stages (the default)");
     }
     run("latency --by cpu --stages=full").refuses(2, "use --stages=fine");
     run("latency --by cpu --top 0").refuses(2, "0");

@@ -46,7 +46,7 @@ const WRONG: &[(&str, &str)] = &[
     ("latency --stage", "did you mean `--stages`"),
     ("wibble", "there is no command `wibble`"),
     ("latncy", "did you mean `latency`"),
-    ("latency run", "neither a file nor a time: give a recording, or an interval"),
+    ("latency run", "there is no file `run`, and an interval is a time"),
     ("latency missing.nvd", "missing.nvd can't be read"),
     ("latency /dev/nvme0n1", "a disk is an option: --disk /dev/nvme0n1"),
     ("latency -1", "`-1` is negative: times and numbers must be above zero"),
@@ -62,13 +62,22 @@ const WRONG: &[(&str, &str)] = &[
     ("latency --opcode raed", "did you mean `read`"),
     ("latency --opcode 0x100", "0x100"),
     ("latency --delta=1", "--delta takes no value"),
-    ("latency x.nvd --attach kprobe", "x.nvd (a recording) cannot be used with --attach"),
+    (
+        "latency x.nvd --attach kprobe",
+        "x.nvd (a recording) cannot be used with --attach: that is for",
+    ),
+    (
+        "latency x.nvd -- ls",
+        "x.nvd (a recording) cannot be used with -- COMMAND: that is for tracing",
+    ),
+    ("record --exec ls", "write the command after two dashes: --exec -- ls"),
+    ("x.nvd", "give a command for x.nvd, as in `nvme-deep diagnose x.nvd`"),
     ("inflight x.nvd", "x.nvd: `inflight` looks at this machine, and reads no recording"),
     ("record x.nvd", "x.nvd: `record` looks at this machine, and reads no recording"),
     ("serve x.nvd", "`nvme-deep info x.nvd` shows which commands do"),
     ("latency 0", "above zero"),
     ("latency 0s", "above zero"),
-    ("latency 5x", "`x` is not a unit of time"),
+    ("latency 5x", "`5x` is not a time"),
     ("latency 1ms", "at least 10ms"),
     ("latency 1 0", "COUNT 0: expected a whole number of at least 1"),
     ("trace -n x", "--count x: expected a whole number of at least 1"),
@@ -96,7 +105,7 @@ const WRONG: &[(&str, &str)] = &[
     ("latency --stages=coarse", "fine"),
     ("latency --color sometimes", "never"),
     ("latency --duration 99999999999999999999999999s", "year"),
-    ("latency --duration 2parsecs", "`parsecs`"),
+    ("latency --duration 2parsecs", "`2parsecs` is not a time"),
     ("latency --from x --attach kprobe", "--from cannot be used with --attach"),
     ("latency --from /missing", "can't be read"),
     ("trace --tee y --from x", "--from cannot be used with --tee"),
@@ -110,8 +119,10 @@ const WRONG: &[(&str, &str)] = &[
     ("record -o x --ring 1m --trigger slow=soon", "slow=soon"),
     ("record -o x --ring 1m --after 1s", "--trigger"),
     ("diagnose x", "unexpected argument `x`"),
-    ("diagnose --expect 5x", "`x` is not a unit of time"),
+    ("diagnose --expect 5x", "`5x` is not a time"),
     ("diagnose --expect 0s", "above zero"),
+    ("diagnose --expect 200", "`200` has no unit: give `200ms` or `200s`"),
+    ("inflight --age 100", "`100` has no unit"),
     ("diagnose --expect 1ms --baseline x", "--baseline"),
     ("diagnose --baseline /missing", "can't be read"),
     ("diagnose --baseline Cargo.toml", "is not a recording"),
@@ -137,7 +148,7 @@ const WRONG: &[(&str, &str)] = &[
         "diff tests/recordings/6.12.nvd tests/recordings/6.12.nvd --map nvme0=nvme1",
         "A has write 64K nvme0n1, B has read 512B nvme0n1",
     ),
-    ("heatmap", "--output <OUT>"),
+    ("heatmap", "give --output <OUT>: `nvme-deep heatmap [OPTIONS] -o OUT [FILE]`"),
     ("heatmap -o a", "ends in .svg or .png"),
     ("heatmap -o a.svg --stage disk", "is not a stage"),
     ("heatmap -o a.svg --y depth --slow 1ms", "--slow"),
@@ -148,6 +159,7 @@ const WRONG: &[(&str, &str)] = &[
     ("host trace --nvmet --pid 1", "--pid"),
     ("host trace --force --nvmet", "--output"),
     ("import", "<TEXT>"),
+    ("import tests/recordings/6.12.nvd -o x", "it is a recording already: `export` converts it"),
     ("host import /missing", "can't be read"),
     ("import Cargo.toml", "it has no line of nvme:* tracepoints"),
     ("import tests/host/kvm.trace", "need --bar"),
@@ -380,7 +392,7 @@ fn without_privileges_it_ends_with_4_and_names_the_capabilities() {
         ran.refuses(2, "it belongs to root: sudo chown $USER");
     }
     // usage errors and help need no privileges
-    Ran::from(as_nobody().arg(&copy).args(["latency", "5x"])).refuses(2, "`x`");
+    Ran::from(as_nobody().arg(&copy).args(["latency", "5x"])).refuses(2, "`5x`");
     let help = Ran::from(as_nobody().arg(&copy).arg("--help"));
     assert_eq!(help.code, Some(0));
 }

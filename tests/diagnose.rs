@@ -157,10 +157,10 @@ fn check_ends_with_3_for_a_cause_and_with_1_if_nothing_is_known() {
             "nvme-deep: found: scheduler (--check)\n",
         ),
         (&control, "No cause found", 0, ""),
-        (&few, "Not known: only ", 1, "no rule could be judged (--check)"),
+        (&few, "No verdict: only ", 1, "no rule could be judged (--check)"),
         (
             &lossy,
-            "Not known: the recording is not exact (7 commands without a row)",
+            "No verdict: the recording is not exact (7 commands without a row)",
             1,
             "no rule could be judged (--check)",
         ),
@@ -293,7 +293,7 @@ fn commands_that_were_chosen_because_they_are_slow_show_no_times() {
     let files = Files::new();
     let file = files.selected("x", &load(), &[], "", Some(1000));
     let ran = run(&format!("diagnose --expect 1us --from {file}"));
-    ends(&ran, 0, "Not known: the recording has only commands that --slow chose");
+    ends(&ran, 0, "No verdict: the recording has only commands that --slow chose");
 }
 
 /// A cause in one of several recordings is no error of reading.
@@ -367,7 +367,7 @@ fn the_first_line_is_true_of_what_was_recorded() {
     }
     let whole = "tests/recordings/diagnose/bounce.nvd";
     let nothing = verdict(&first(&format!("--opcode flush --from {whole}")));
-    let text = "Not known: no I/O command finished that --opcode selects.";
+    let text = "No verdict: no I/O command finished (selected by --opcode).";
     assert_eq!(nothing["headline"], text);
     let dir = tempfile::tempdir().unwrap();
     let cut = dir.path().join("cut.nvd");

@@ -71,7 +71,7 @@ fn every_command_has_a_page_with_its_options() {
     assert!(latency.contains("\\fB\\-\\-stages\\fR[=\\fI<SET>\\fR]"), "{latency}");
     // `-h` hides it
     let (_, serve) = page("nvme-deep-serve");
-    assert!(serve.contains("Groups that have series"), "{serve}");
+    assert!(serve.contains("Maximum number of groups with their own series"), "{serve}");
 }
 
 /// mandoc warns of nothing but what clap_mangen writes in every page: no date, and breaks beside blank lines.

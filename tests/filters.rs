@@ -66,8 +66,21 @@ fn other_filters_that_select_nothing_are_named_with_the_number_of_commands() {
     }
     let ran = run(&format!("trace --slow 5s --from {RECORDING}"));
     assert!(ran.err.contains("0 of 12 commands match --slow 5s"), "{}", ran.err);
+    let ran = run(&format!("trace --disk nvme1n1 --slow 5s --from {RECORDING}"));
+    assert!(ran.err.contains("match --disk nvme1n1 --slow 5s"), "{}", ran.err);
     let ran = run(&format!("latency --opcode read --from {RECORDING}"));
     assert!(!ran.err.contains("match"), "{}", ran.err);
+    // the ledger is about all commands, and says so
+    for (words, says) in [
+        ("latency --qid 77", "no finished command to show\naccuracy  exact: 0 of 12 commands"),
+        ("latency --disk nvme1n1", "accuracy  exact: 6 of 12 commands"),
+        ("pattern --disk nvme1n1", "accuracy  exact: 6 of 12 commands"),
+        ("trace --disk nvme1n1 -v", "accuracy  exact: 6 of 12 commands"),
+    ] {
+        let ran = run(&format!("{words} --from {RECORDING}"));
+        let text = ran.out + &ran.err;
+        assert!(text.contains(says), "{words}: {text}");
+    }
 }
 
 #[test]

@@ -50,7 +50,7 @@ fn a_file_that_is_cut_off_is_shown_as_far_as_it_is_whole() {
     let whole = fs::read("tests/recordings/diagnose/wbt.nvd").unwrap();
     fs::write(&path, &whole[..whole.len() / 2]).unwrap();
     let ran = run(&format!("info {}", path.display()));
-    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert_eq!((ran.code, ran.err.as_str()), (Some(1), ""));
     assert!(ran.out.contains("is damaged: it is truncated"), "{}", ran.out);
     // a report counts the same
     let ledger = |words: &str| -> serde_json::Value {
@@ -61,6 +61,10 @@ fn a_file_that_is_cut_off_is_shown_as_far_as_it_is_whole() {
     let counted = ledger("info");
     assert!(counted["uncovered"].as_u64().is_some_and(|later| later > 0), "{counted}");
     assert_eq!(counted, ledger("latency"));
+    fs::write(&path, &whole[..1000]).unwrap();
+    let ran = run(&format!("info {}", path.display()));
+    assert_eq!(ran.code, Some(1), "{}", ran.err);
+    assert_eq!(ran.out.matches(" no: it has no commands\n").count(), 5, "{}", ran.out);
     run("info README.md").refuses(2, "README.md: it is not a recording of nvme-deep");
 }
 

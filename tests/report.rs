@@ -110,7 +110,7 @@ fn a_redacted_page_has_no_names() {
         let [plain, redacted] = [&plain, &redacted].map(|html| text_of(html).contains(name));
         assert_eq!((plain, redacted), (true, false), "{name}");
     }
-    assert!(redacted.contains("(366)"), "processes have their numbers");
+    assert!(redacted.contains("[366]"), "processes have their numbers");
 }
 
 /// Also of a file that was recorded without names, and of one that no diagnosis can be made of: its error has

@@ -94,12 +94,12 @@ fn column(line: &str, n: usize) -> &str {
     line.split_whitespace().nth(n).unwrap().trim_end_matches([',', '+'])
 }
 
-/// What text has of each command is what JSON has, and HOST and DEVICE make up TOTAL.
+/// What text has of each command is what JSON has, and KERNEL and DEVICE make up TOTAL.
 #[test]
 fn columns_say_what_json_says() {
     for file in [WBT, SCHEDULER, MIXED] {
         let all = commands(&format!("--from {file}"));
-        let names = "disk,op,qid,cid,lba,process,host,device,total";
+        let names = "disk,op,qid,cid,lba,process,kernel,device,total";
         let text = shown(&format!("trace --columns {names} --from {file}"));
         let rows: Vec<Vec<&str>> = text
             .lines()
@@ -111,7 +111,7 @@ fn columns_say_what_json_says() {
         for (row, command) in rows.iter().zip(&all) {
             let disk = command["disk"].as_str().or(command["ctrl"].as_str()).unwrap();
             let comm = command["comm"].as_str().filter(|comm| !comm.is_empty());
-            let who = format!("{}:{}", comm.unwrap_or("redacted"), command["pid"]);
+            let who = format!("{}[{}]", comm.unwrap_or("redacted"), command["pid"]);
             let lba = command["fields"]["slba"].as_u64().map_or("-".into(), |lba| lba.to_string());
             assert_eq!(row[..2], [disk, command["opcode"].as_str().unwrap()], "{command}");
             assert_eq!(row[2..4].join(" "), format!("{} {}", command["qid"], command["cid"]));

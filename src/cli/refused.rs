@@ -82,6 +82,13 @@ fn needless_value(refused: &ClapError) -> Option<String> {
     Some(format!("{option} takes no value"))
 }
 
+/// What to write if a word is the program of --exec.
+fn after_dashes(word: &str, words: &[OsString]) -> Option<String> {
+    let has = |typed: &str| words.iter().any(|word| word == typed);
+    (has("--exec") && !has("--") && !word.starts_with('-'))
+        .then(|| format!("write the command after two dashes: --exec -- {word}"))
+}
+
 /// A wrong value of an option as one sentence, like every other error; `None`: the error is another one.
 fn wrong_value(refused: &ClapError, words: &[OsString]) -> Option<String> {
     let text = |kind| text(refused, kind);
@@ -90,9 +97,9 @@ fn wrong_value(refused: &ClapError, words: &[OsString]) -> Option<String> {
     let name = text(ContextKind::InvalidArg)?.split([' ', '=']).next()?;
     let name = name.trim_matches(['<', '>', '[', ']', '.']);
     let value = text(ContextKind::InvalidValue)?;
-    let has = |typed: &str| words.iter().any(|word| word == typed);
-    if name == "INTERVAL" && has("--exec") && !has("--") {
-        return Some(format!("write the command after two dashes: --exec -- {value}"));
+    let after_dashes = after_dashes(value, words).filter(|_| name == "INTERVAL");
+    if after_dashes.is_some() {
+        return after_dashes;
     }
     Some(match value {
         "" => [Some(format!("{name} needs a value")), why]
@@ -123,9 +130,16 @@ fn conflict(refused: &ClapError, words: &[OsString]) -> Option<String> {
     let is_typed = typed.any(|word| word == option) && !others.is_empty();
     let all = [[option].as_slice(), &others].concat();
     let part = all.contains(&"--from") && all.contains(&"--duration");
-    let advice = if part { ": --since and --until read a part of a recording" } else { "" };
+    let advice = match () {
+        () if part => ": --since and --until read a part of a recording",
+        () if all.contains(&"--from") => ": that is for tracing only, leave it out",
+        () => "",
+    };
     // a file among the arguments is an option here
     let named = |option: &str| {
+        if option == "--" {
+            return "-- COMMAND".into();
+        }
         let mut files = words.iter().filter_map(|word| word.to_str()?.strip_prefix("--from="));
         let file = files.next().filter(|_| option == "--from");
         file.map_or_else(|| option.to_owned(), |file| format!("{file} (a recording)"))
@@ -171,6 +185,14 @@ fn unknown(refused: &ClapError, words: &[OsString]) -> Option<String> {
     if let Some(typed) = words.iter().filter_map(|typed| typed.to_str()).find(is_negative) {
         return Some(format!("`{typed}` is negative: times and numbers must be above zero"));
     }
+    if what == "option"
+        && let Some(text) = after_dashes(word, words)
+    {
+        return Some(text);
+    }
+    if what == "command" && word.ends_with(".nvd") {
+        return Some(format!("give a command for {word}, as in `nvme-deep diagnose {word}`"));
+    }
     let similar = match refused.get(similar) {
         Some(ContextValue::String(one)) => Some(one),
         Some(ContextValue::Strings(all)) => all.iter().find(|name| *name != "dist"),
@@ -192,9 +214,10 @@ fn unknown(refused: &ClapError, words: &[OsString]) -> Option<String> {
     Some(format!("{what}{advice}{end}see `{path} -h`"))
 }
 
-/// An option without its value: `--stages[=<SET>]`, `--stages=fine`.
+/// An option without its value: `--stages[=<SET>]`, `--stages=fine`. `--` for the program after it, which is
+/// `[COMMAND]...` to clap.
 fn flag(text: &str) -> &str {
-    text.split([' ', '=', '[']).next().unwrap_or(text)
+    text.split([' ', '=', '[']).next().filter(|option| !option.is_empty()).unwrap_or("--")
 }
 
 /// The values that an option takes, if these are a list: clap names them, but in more than a sentence.

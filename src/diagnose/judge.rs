@@ -83,8 +83,8 @@ pub fn obstacle(facts: &Facts, subject: Subject) -> Option<String> {
     }
     Some(match (all, facts.selection.text()) {
         (0, _) if facts.commands.without_points > 0 => "no stages were observed".into(),
-        (0, Some(options)) => format!("no I/O command finished that {options} selects"),
-        (0, None) if facts.is_cut => "the part that can be read has no I/O command".into(),
+        (0, _) if facts.is_cut => "the part that can be read has no I/O command".into(),
+        (0, Some(options)) => format!("no I/O command finished (selected by {options})"),
         (0, None) => "no I/O command finished".into(),
         _ => format!("only {all} I/O commands finished, and {MIN_COMMANDS} are needed"),
     })
@@ -180,7 +180,7 @@ fn headline(facts: &Facts, diagnosis: &Diagnosis) -> String {
         }
         Outcome::Unknown => {
             let why = obstacle(facts, Subject::Machine);
-            format!("Not known: {}.", why.unwrap_or_else(|| "no rule could be judged".into()))
+            format!("No verdict: {}.", why.unwrap_or_else(|| "no rule could be judged".into()))
         }
         Outcome::Nothing => {
             let slow = facts.slow(Subject::Machine).into_iter().next().map(|slow| {
@@ -200,7 +200,7 @@ fn headline(facts: &Facts, diagnosis: &Diagnosis) -> String {
                 false => format!("{} of the time is spent in the device", share.range()),
             };
             let end = if facts.is_cut { " The end of the recording is missing." } else { "" };
-            let first = slow.unwrap_or_else(|| "No cause found on this machine".into());
+            let first = slow.unwrap_or_else(|| "No cause found".into());
             format!("{first}: {place}.{end}")
         }
     }
@@ -243,7 +243,7 @@ impl Selection {
 
     /// All options that left commands out, for the report; `None`: there are none.
     pub fn text(&self) -> Option<String> {
-        let unknown = "a filter that is not known here (--redact removes its text)";
+        let unknown = "a filter that --redact hides";
         self.of(Subject::Machine).or_else(|| self.unknown.then(|| unknown.into()))
     }
 
@@ -373,7 +373,7 @@ mod tests {
         assert_eq!(selection.of(Subject::Disk(0, 1)), all);
         assert_eq!(selection.bias(), None);
         let redacted = of("redacted").text().unwrap();
-        assert!(redacted.starts_with("a filter that is not known"), "{redacted}");
+        assert!(redacted.starts_with("a filter that"), "{redacted}");
     }
 
     #[test]

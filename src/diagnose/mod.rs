@@ -367,7 +367,7 @@ Examples:
   nvme-deep diagnose --duration 60s --expect 200us
       Observe for a minute; commands should take 200 us
   nvme-deep diagnose --from slow.nvd --baseline good.nvd
-      A recording, compared with one of a better time";
+      Compare with a recording made when the disk was fast";
 
 /// How long to observe without `--duration`.
 const DURATION: Duration = Duration::from_secs(10);
@@ -378,10 +378,10 @@ const DURATION: Duration = Duration::from_secs(10);
 #[command(mut_arg("verbose", |arg| arg
     .help("All kinds of commands, and all rules with their reasons")
     .long_help("All kinds of commands, and all rules with their reasons. While tracing, also the hooks, the \
-                reasons of fallbacks, the full ledger; -vv: libbpf's log too")))]
+                reasons for fallbacks, all event counts; -vv: libbpf's log too")))]
 #[command(mut_arg("from", |arg| arg
     .help("Diagnose recordings instead of this machine")
-    .long_help("Diagnose recordings instead of this machine\n\nMade by `record`. Needs no root. Several are read one after the other.")))]
+    .long_help("Diagnose recordings instead of this machine\n\nMade by `record`. Needs no root. Several files are reported one after another.")))]
 #[command(after_help = WITH_FILTERS)]
 #[command(after_long_help = EXAMPLES)]
 pub struct DiagnoseArgs {
@@ -395,7 +395,7 @@ pub struct DiagnoseArgs {
 
     /// Compare with this recording of the same load
     ///
-    /// Commands are slow if their median is a fifth higher than in that recording.
+    /// Commands are slow if their median is 20% higher than in that recording.
     #[arg(long, value_name = "FILE")]
     pub baseline: Option<PathBuf>,
 

@@ -48,8 +48,7 @@ pub struct DiffArgs {
 
     /// Report no change smaller than this
     ///
-    /// A share of the row and of the total. The minimum is 2 %: the intervals come from histograms with
-    /// buckets of 0.8 %.
+    /// In percent of the total (of a row, if that is longer). The minimum is 2%.
     #[arg(long, value_name = "PERCENT", default_value = "2%", value_parser = least)]
     pub min_change: f64,
 

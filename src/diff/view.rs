@@ -134,8 +134,10 @@ impl Subject<'_> {
         }
         let claims = diff.claims();
         let Some((first, others)) = claims.split_first() else {
+            let names: Vec<String> = diff.groups.iter().map(|g| self.scope(g.scope)).collect();
             let text = format!(
-                "no change of {} or more is proven ({})",
+                "latency of {}: no change of {} or more is proven ({})",
+                some(&names),
                 percent(self.least),
                 counted(diff.comparisons as u64, "comparison")
             );

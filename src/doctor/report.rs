@@ -289,8 +289,8 @@ pub(crate) fn preemption(facts: &KernelFacts) -> Option<Finding> {
     unknown.then(|| {
         let advice = "the preemption mode of the kernel is not known, and counts as full: times \
                       stay exact, but programs check more, and with fewer queues than CPUs some \
-                      doorbells are discarded. Root reads it from debugfs \
-                      (/sys/kernel/debug/sched/preempt) or the kernel's memory";
+                      doorbells are discarded. It is in /sys/kernel/debug/sched/preempt: as \
+                      root, mount debugfs";
         Finding::new("preemption-unknown", Severity::Note, advice)
     })
 }
@@ -396,7 +396,10 @@ fn lacks(machine: &Machine, has_controller: bool) -> Option<Blocker> {
         let needed = ["CAP_BPF", "CAP_PERFMON"];
         let lacks: Vec<_> = needed.into_iter().filter(|c| !privileges.has(c)).collect();
         if !lacks.is_empty() {
-            let what = format!("this process lacks {}", lacks.join(" and "));
+            let mut what = format!("this process lacks {}", lacks.join(" and "));
+            if !has_controller {
+                what += ", and this machine has no NVMe controller";
+            }
             return blocker(Kind::Privilege, &what, "run as root (sudo)");
         }
     }

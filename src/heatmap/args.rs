@@ -40,7 +40,7 @@ pub enum QuantityArg {
 
 /// `heatmap`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(override_usage = "nvme-deep heatmap [OPTIONS] [FILE]")]
+#[command(override_usage = "nvme-deep heatmap [OPTIONS] -o OUT [FILE]")]
 #[command(after_help = WITH_FILTERS)]
 #[command(after_long_help = EXAMPLES)]
 pub struct HeatmapArgs {
@@ -50,11 +50,10 @@ pub struct HeatmapArgs {
 
     /// The duration that is shown [default: total; of a recording without stages, driver]
     ///
-    /// total (first to last observed point), driver (setup_out to complete); before, queue, submit, device,
+    /// total (first to last observed point), driver (from the driver's setup of the command to complete); before, queue, submit, device,
     /// complete, end; a part (throttle, block, freeze, zone, iocost, wbt, tag, queue.wait, queue.setup,
     /// submit.map, submit.ring, device.run, device.irq); or neighbours joined by + (submit+device). A live
-    /// run observes what the duration needs: driver is the cheapest, and only before and its parts need
-    /// --stages=full.
+    /// run observes only what this duration needs: driver costs least, before and its parts cost most.
     #[arg(long, value_name = "STAGE", value_parser = Interval::parse)]
     pub stage: Option<Interval>,
 

@@ -43,7 +43,7 @@ Examples:
 const SPDK_EXAMPLES: &str = "\
 Examples:
   nvme-deep host spdk --pid 4711
-      The changes of state of this SPDK target";
+      The state changes of this SPDK target";
 
 const MSGS_EXAMPLES: &str = "\
 Examples:
@@ -73,9 +73,9 @@ pub enum HostCommand {
     Latency(HostLatencyArgs),
     /// Print an SPDK trace with the commands that its entries are about
     Annotate(HostAnnotateArgs),
-    /// Print the changes of state of an SPDK target
+    /// Print the state changes of an SPDK target
     ///
-    /// Those of subsystems, controllers, queues and listeners.
+    /// Of its subsystems, controllers, queues and listeners. Needs an SPDK built --with-usdt.
     #[command(after_long_help = SPDK_EXAMPLES)]
     Spdk(HostSpdkArgs),
     /// Count messages between the threads of an SPDK process, by function
@@ -152,7 +152,7 @@ pub struct HostTraceArgs {
 
     /// Record to this file, and print no commands
     ///
-    /// It is readable by its owner only.
+    /// Only you can read it.
     #[arg(long, short, value_name = "FILE", conflicts_with = "from")]
     pub output: Option<PathBuf>,
 
@@ -183,9 +183,7 @@ pub struct HostAnnotateArgs {
     #[arg(value_name = "TRACE")]
     pub trace: PathBuf,
 
-    /// A recording of the same requests on the host side
-    ///
-    /// With their addresses.
+    /// A recording of the same requests on the host side, with their addresses
     #[arg(value_name = "FILE")]
     pub recording: Option<PathBuf>,
 
@@ -197,8 +195,6 @@ pub struct HostAnnotateArgs {
 #[derive(Clone, Debug, clap::Args)]
 pub struct HostSpdkArgs {
     /// The process of SPDK
-    ///
-    /// `spdk` needs one that was built --with-usdt.
     #[arg(long, value_name = "PID", value_parser = number(0..=u32::MAX))]
     pub pid: u32,
 

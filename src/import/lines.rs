@@ -278,9 +278,14 @@ mod tests {
             assert_eq!(read(line), Found::Lost(lost), "{line}");
         }
         assert_eq!((read("# tracer: nop"), read("  ")), (Found::Header, Found::Header));
-        for line in
-            ["hello", "a-7 [003] 1.2.3: x", "99999999999999999999.1: a: b", "1.000000000001: a:", "\u{85}:", "pid 1\u{a0}kvm_mmio: x"]
-        {
+        for line in [
+            "hello",
+            "a-7 [003] 1.2.3: x",
+            "99999999999999999999.1: a: b",
+            "1.000000000001: a:",
+            "\u{85}:",
+            "pid 1\u{a0}kvm_mmio: x",
+        ] {
             assert_eq!(read(line), Found::Other, "{line}");
         }
     }

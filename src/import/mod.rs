@@ -127,7 +127,9 @@ pub fn run(args: &ImportArgs) -> Result<()> {
     let text = read_text(&args.text)?;
     let refuse = |why: &str| usage(format!("{}: {why}", printable(&args.text)));
     if text.starts_with("\u{fffd}nvmedp\n") {
-        return Err(refuse("it is a recording already: `export` converts it, other commands read it"));
+        return Err(refuse(
+            "it is a recording already: `export` converts it, other commands read it",
+        ));
     }
     let format = format_of(&text).ok_or_else(|| refuse(EXPECTED))?;
     if args.bar.is_some() && format != Format::Kvm {
@@ -184,7 +186,7 @@ Examples:
 #[command(after_help = ONLY_EXAMPLES)]
 #[command(after_long_help = EXAMPLES)]
 pub struct ImportArgs {
-    /// The text
+    /// The file to import
     ///
     /// Tracepoints nvme:* and block:* as ftrace, `trace-cmd report`, `perf script` or `perf trace`
     /// print them; blkparse; QEMU's log of pci_nvme_*; spdk_trace, its text or -j; tracepoints kvm:*.
@@ -194,8 +196,8 @@ pub struct ImportArgs {
 
     /// Write a recording to this file
     ///
-    /// All commands read it; if the text is from QEMU, SPDK or blkparse, `host trace` and `host latency` do. Only
-    /// its owner can read the file.
+    /// Read it with any command, or, if from QEMU, SPDK or blkparse, with `host trace` and `host latency`.
+    /// Only you can read the file.
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
 

@@ -159,7 +159,7 @@ impl Report {
         }
         entry("read", &text)?;
         if ledger.other > 0 {
-            let text = format!("{}, which say nothing more", counted(ledger.other, "event"));
+            let text = format!("{} without further information", counted(ledger.other, "event"));
             entry("not needed", &text)?;
         }
         match self.resolution_ns {

@@ -34,7 +34,7 @@ pub struct InflightArgs {
     #[arg(value_name = "INTERVAL", value_parser = parse_duration)]
     pub interval: Option<Duration>,
 
-    /// Stop after COUNT looks
+    /// Stop after COUNT snapshots
     #[arg(value_name = "COUNT", value_parser = count())]
     pub count: Option<u64>,
 
@@ -66,7 +66,7 @@ pub struct InflightArgs {
     #[arg(long, value_name = "CTRL", value_delimiter = ',', value_parser = ctrl_instance)]
     pub ctrl: Vec<u32>,
 
-    /// Only these namespace ids: `1`, `0x1`; `all` is ffffffffh
+    /// Only these namespace ids: `1`, `0x1`; `all` is 0xffffffff
     #[arg(long, value_name = "NSID", value_delimiter = ',', value_parser = parse_nsid)]
     pub nsid: Vec<u32>,
 
@@ -74,7 +74,7 @@ pub struct InflightArgs {
     #[arg(long, value_name = "QID", value_delimiter = ',', value_parser = number(0..=u16::MAX))]
     pub qid: Vec<u16>,
 
-    /// One JSON object per look instead of text
+    /// One JSON object per snapshot instead of text
     ///
     /// The schema is in docs/reference/json.md.
     #[arg(long, short = 'j')]

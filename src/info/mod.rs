@@ -12,8 +12,8 @@ use crate::nvme::opcode::QueueKind;
 use crate::recording::{Fact, Item, Reader, RingInfo, RunInfo};
 use crate::run::args::common::{ColorArg, JSON, JSON_LONG, ONLY_EXAMPLES};
 use crate::run::exit::Exited;
-use crate::run::{exit, input};
 use crate::run::stdout::{output_width, stdout};
+use crate::run::{exit, input};
 use crate::units::{counted, size_text};
 use crate::view::header::{Header, fill};
 use crate::view::json::typed_line;
@@ -93,8 +93,8 @@ struct Question {
 /// The questions that a recording of the driver can answer.
 fn questions(info: &RunInfo, has_commands: bool) -> Vec<Question> {
     let lack = match (has_commands, info.pairs) {
-        (false, _) => Some("it has no commands"),
-        (true, false) => Some("two events per command: read it by `trace --events` or `pattern`"),
+        (false, true) => Some("it has no commands"),
+        (_, false) => Some("two events per command: read it by `trace --events` or `pattern`"),
         (true, true) => None,
     };
     if let Some(how) = lack {
@@ -122,8 +122,8 @@ fn questions(info: &RunInfo, has_commands: bool) -> Vec<Question> {
         }
     };
     let when = match info.wall_ns {
-        Some(_) => "heatmap, latency 1 --delta, --since and --until",
-        None => "heatmap, latency 1 --delta, --since, --until: no times of day",
+        Some(_) => "latency 1 --delta, heatmap",
+        None => "latency 1 --delta, heatmap, by seconds since its start: it has no times of day",
     };
     let when = (true, when.to_owned());
     let which = match info.stack {
@@ -236,7 +236,11 @@ impl<'i> Info<'i> {
             recorded: if target.is_some() { Vec::new() } else { recorded(run) },
             selected: selected.join(" "),
             ring: run.ring.as_ref().map(RingInfo::text),
-            questions: if target.is_some() { Vec::new() } else { questions(run, !of.commands.is_empty()) },
+            questions: if target.is_some() {
+                Vec::new()
+            } else {
+                questions(run, !of.commands.is_empty())
+            },
             ledger: of.ledger.as_ref(),
         }
     }

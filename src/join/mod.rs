@@ -324,7 +324,7 @@ pub struct JoinArgs {
 
     /// The file of --format
     ///
-    /// It is readable by its owner only.
+    /// Only you can read it.
     #[arg(long, short, value_name = "OUT", requires = "format", conflicts_with = "json")]
     pub output: Option<PathBuf>,
 
@@ -332,7 +332,7 @@ pub struct JoinArgs {
     #[arg(long, requires = "output")]
     pub force: bool,
 
-    /// Show this many of the slowest commands singly
+    /// Show this many of the slowest commands one by one
     #[arg(long, short = 'n', value_name = "COUNT", default_value = "3", value_parser = number(0..=usize::MAX))]
     pub slowest: usize,
 

@@ -15,7 +15,7 @@ use crate::run::exit::usage;
 
 const EXAMPLES: &str = "\
 Examples:
-  nvme-deep latency --stages 1
+  nvme-deep latency 1 --stages
       A report every second, with stages
   nvme-deep latency --stages=fine --disk nvme0n1 --exec -- fio job.fio
       The parts of the stages of one disk while a program runs
@@ -32,8 +32,9 @@ Examples:
 pub struct LatencyArgs {
     /// Split each command's life into stages
     ///
-    /// Without a value, basic. Without this option a live run measures only one interval, `driver`:
-    /// setup_out to complete. A recording is shown with the stages that it has, as groups.
+    /// Without a value, basic. Without this option a live run measures only one interval, `driver`: from
+    /// the driver's setup of the command to its completion. By default a recording's stages are summed into
+    /// the basic groups.
     #[arg(long, value_name = "SET", num_args = 0..=1, require_equals = true,
           default_missing_value = "basic")]
     pub stages: Option<StageSet>,

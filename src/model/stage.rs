@@ -30,16 +30,16 @@ use super::point::{NO_COMPLETE, NO_SETUP, Pattern, Point};
 )]
 #[serde(rename_all = "snake_case")]
 pub enum StageSet {
-    /// no stages: only `driver`, from setup_out to complete
+    /// no stages: only `driver`, from the driver's setup of the command to its completion
     #[default]
     #[value(name = "none")]
     #[serde(rename = "none", alias = "total")]
     Total,
     /// queue, submit, device, complete
     Basic,
-    /// their parts: queue.wait, queue.setup, submit.map, submit.ring, device.run, device.irq; and end
+    /// the parts of these stages: queue.wait, queue.setup, submit.map, submit.ring, device.run, device.irq; and end
     Fine,
-    /// the same, and before them throttle, block, freeze, zone, iocost, wbt, tag
+    /// fine, plus the waits before the request: throttle, block, freeze, zone, iocost, wbt, tag
     Full,
 }
 

@@ -41,9 +41,7 @@ pub fn parse_nsid(text: &str) -> Result<u32, String> {
         Some(hex) => u32::from_str_radix(hex, 16).ok(),
         None => text.parse().ok(),
     };
-    number.ok_or_else(|| {
-        "a namespace id is a number (`1`, `0x1`), or `all` for the id ffffffffh".into()
-    })
+    number.ok_or_else(|| "a namespace id is a number (`1`, `0x1`), or `all` for 0xffffffff".into())
 }
 
 /// The name of a command with this CDW1: `read`, `fabrics-connect`; `None` if it has none.

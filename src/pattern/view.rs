@@ -106,7 +106,7 @@ pub(crate) fn process(row: &PatternRow, task_kind: TaskKind) -> String {
         TaskKind::Caller => "other processes",
         TaskKind::Submitter => "other or unknown submitters",
     };
-    row.key.pid.map_or_else(|| others.into(), |pid| format!("{} ({pid})", comm(row)))
+    row.key.pid.map_or_else(|| others.into(), |pid| format!("{}[{pid}]", comm(row)))
 }
 
 /// Percent of the commands.

@@ -78,8 +78,8 @@ fn max_size(text: &str) -> Result<u64, String> {
 pub struct RecordArgs {
     /// The file to write; `-` for stdout [default: nvme-HOST-DATE-TIME.nvd]
     ///
-    /// It is readable by its owner only: you, with sudo, too. Until the end of the run its name ends in
-    /// `.partial`. With --redact the default has no HOST.
+    /// Only you can read it, even if you used sudo. Until the end of the run its name ends in `.partial`.
+    /// With --redact the default has no HOST.
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
@@ -121,10 +121,10 @@ pub struct RecordArgs {
     #[arg(long, value_name = "WHAT", value_delimiter = ',', value_parser = Trigger::parse)]
     pub trigger: Vec<Trigger>,
 
-    /// Go on after a trigger: -o is a directory, which keeps the last N files
+    /// Keep running after a trigger; the newest N files stay in directory -o
     ///
-    /// Each trigger makes a file with all of the ring and what follows in --after. Older files of this
-    /// machine in the directory are deleted.
+    /// The directory must exist. Each trigger makes a file with all of the ring and what follows in --after.
+    /// Older files of this machine in the directory are deleted.
     #[arg(long, value_name = "N", value_parser = count(), requires_all = ["trigger", "output"],
           conflicts_with_all = ["force", "exec"])]
     pub keep: Option<u64>,
@@ -134,9 +134,9 @@ pub struct RecordArgs {
           requires = "trigger")]
     pub after: Duration,
 
-    /// Do not record names of the machine and of processes
+    /// Do not record names and times of day
     ///
-    /// Models of controllers are left out too.
+    /// Of the machine, processes and cgroups; models of controllers are left out too.
     #[arg(long)]
     pub redact: bool,
 

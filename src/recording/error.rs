@@ -35,7 +35,7 @@ pub enum Damage {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The file begins with other bytes.
-    #[error("it is not a recording of nvme-deep")]
+    #[error("it is not a recording of nvme-deep: give a file that `record` wrote")]
     Foreign,
     /// The format has this version, which is not the one of this program.
     #[error(
@@ -49,7 +49,7 @@ pub enum Error {
     )]
     GuestSide,
     /// It cannot be used.
-    #[error(transparent)]
+    #[error("{0}: copy it again")]
     Damaged(#[from] Damage),
     /// It cannot be read or written.
     #[error(transparent)]

@@ -389,10 +389,8 @@ fn slow_commands(slowest: &[Named], gathered: &Gathered, html: &mut Html) {
         };
         let total = total_ns(event)?;
         let task = submission.task(id.opcode, gathered.who);
-        let process = task.map_or_else(
-            || "?".into(),
-            |task| format!("{} ({})", comm_text(&task.comm), task.pid).trim().to_owned(),
-        );
+        let process = task
+            .map_or_else(|| "?".into(), |task| format!("{}[{}]", comm_text(&task.comm), task.pid));
         let first = blocks(id.opcode.queue, *set, &submission.sqe).map(|b| b.slba.to_string());
         let bytes = submission.bytes.filter(|bytes| *bytes > 0).map(|n| size_text(n.into()));
         let failed = outcome.verdict.map(|v| v.status).filter(|status| !status.is_success());
@@ -405,7 +403,10 @@ fn slow_commands(slowest: &[Named], gathered: &Gathered, html: &mut Html) {
         cells.push(stages_of(event, gathered.stage_set, total as f64 / most.max(1) as f64));
         let name = id.opcode_name(*set, Some(submission));
         let texts = [
-            time.unwrap_or_else(|| gathered.clock.text(event.at_ns)),
+            time.unwrap_or_else(|| {
+                let since = event.at_ns.saturating_sub(gathered.clock.begin_ns);
+                format!("{:.3} s", since as f64 / 1e9)
+            }),
             disk,
             name.map_or_else(|| id.opcode.to_string(), Into::into),
             bytes.unwrap_or_else(|| "-".into()),
@@ -421,7 +422,7 @@ fn slow_commands(slowest: &[Named], gathered: &Gathered, html: &mut Html) {
         Some(cells)
     });
     let mut heads =
-        vec!["TOTAL", "<STAGES", "<TIME", "<DISK", "<OP", "SIZE", "LBA", "QID", "<PROCESS"];
+        vec!["TOTAL", "<STAGES", "<COMPLETED", "<DISK", "<OP", "SIZE", "LBA", "QID", "<PROCESS"];
     heads.extend(gathered.stacks.is_some().then_some("<STACK"));
     heads.push("<STATUS");
     html.table(&heads, rows);

@@ -9,7 +9,7 @@ use std::panic::{set_hook, take_hook};
 use std::process::ExitCode;
 
 use crate::error::{Failure, Kind, kind_of};
-use crate::model::text::clean;
+use crate::run::eprint_note;
 use anyhow::{Error, Result};
 use serde_json::Error as JsonError;
 
@@ -88,8 +88,7 @@ pub(crate) fn end(result: Result<()>) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failed) if is_closed_pipe(&failed) => ExitCode::SUCCESS,
         Err(failed) => code_of_program(&failed).unwrap_or_else(|| {
-            let text = format!("{failed:#}");
-            let _ = writeln!(stderr(), "nvme-deep: {}", clean(&text));
+            eprint_note(&format!("{failed:#}"));
             code(kind_of(&failed))
         }),
     }

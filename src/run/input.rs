@@ -8,6 +8,7 @@ use std::path::Path;
 use std::{fs, io};
 
 use crate::error::{Failure, Kind};
+use crate::model::filter::quoted;
 use crate::model::text::printable;
 use crate::recording::HostRecording;
 use anyhow::{Error, Result};
@@ -21,7 +22,7 @@ fn explained(path: &Path, error: &io::Error) -> String {
     let owner = fs::metadata(path).map(|found| found.uid());
     match owner {
         Ok(0) if error.kind() == ErrorKind::PermissionDenied => {
-            "it belongs to root: sudo chown $USER the file".into()
+            format!("it belongs to root: sudo chown $USER {}", quoted(&path.to_string_lossy()))
         }
         Ok(uid) if error.kind() == ErrorKind::PermissionDenied => {
             format!("its permissions forbid it, and it belongs to the user with id {uid}")

@@ -35,9 +35,13 @@ pub(crate) fn say_ledger(ledger: &Ledger, detail: bool) {
     let _ = write_ledger(ledger, theme, detail, &mut stderr().lock());
 }
 
-/// Writes a line to stderr. A closed stderr is not an error.
+/// Writes a line to stderr, without the numbers of the system's errors. A closed stderr is not an error.
 pub(crate) fn eprint_note(text: &str) {
-    let _ = writeln!(stderr(), "nvme-deep: {}", clean(text));
+    const NUMBER: &str = " (os error ";
+    let mut parts = text.split(NUMBER);
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    parts.for_each(|part| text += part.split_once(')').map_or(part, |(_, rest)| rest));
+    let _ = writeln!(stderr(), "nvme-deep: {}", clean(&text));
 }
 
 #[cfg(test)]

@@ -85,7 +85,7 @@ pub struct ServeArgs {
           .try_map(|key| key.parse::<By>()))]
     pub by: Option<By>,
 
-    /// Groups that have series
+    /// Maximum number of groups with their own series
     #[arg(long, hide_short_help = true, value_name = "N", default_value = "100", requires = "by",
           value_parser = number(1..=250_usize))]
     pub groups: usize,

@@ -32,7 +32,7 @@ pub enum StackBy {
 
 /// `stacks`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(override_usage = "nvme-deep stacks [OPTIONS] [FILE]... [-- COMMAND...]")]
+#[command(override_usage = "nvme-deep stacks [OPTIONS] [FILE]... [--exec -- COMMAND...]")]
 #[command(after_help = WITH_FILTERS)]
 #[command(after_long_help = EXAMPLES)]
 pub struct StacksArgs {
@@ -43,7 +43,7 @@ pub struct StacksArgs {
     #[arg(long, value_name = "WHAT", default_value = "count")]
     pub weight: Weight,
 
-    /// Tell recorded stacks apart
+    /// Separate stacks by
     #[arg(long, value_name = "KEY")]
     pub by: Option<StackBy>,
 

@@ -36,10 +36,10 @@ pub struct TopArgs {
         Duration::from_millis(100), "is too short for a screen: give at least 100ms"))]
     pub interval: Duration,
 
-    /// Where commands spend their time: the stages that are told apart [default: basic]
+    /// Which stages to show [default: basic]
     ///
-    /// `none` is cheaper, and measures only the time in the driver. A recording is shown with the stages that
-    /// it has, as groups.
+    /// `none` is cheaper, and measures only the time in the driver. By default a recording's stages are
+    /// summed into the basic groups.
     #[arg(long, value_name = "SET", num_args = 0..=1, require_equals = true,
           default_missing_value = "basic")]
     pub stages: Option<StageSet>,

@@ -14,7 +14,7 @@ use ratatui::style::{Color, Style};
 use ratatui::widgets::Widget;
 
 /// Width of a place and its share.
-const PLACE: u16 = 12;
+const PLACE: u16 = 15;
 
 /// The slowest recent commands of the rows that are shown.
 pub fn slowest(app: &App, look: Look, area: Rect, buffer: &mut Buffer) {

@@ -36,9 +36,9 @@ const PANEL: u16 = 10;
 /// Width from which the heat map and the slowest commands are side by side.
 const WIDE: u16 = 120;
 /// Width of the slowest commands then.
-const SLOWEST: u16 = 74;
+const SLOWEST: u16 = 77;
 /// Width of the name of a place with its share.
-const PLACE: u16 = 14;
+const PLACE: u16 = 15;
 /// Most places of a row.
 const MOST_PLACES: u16 = 3;
 

@@ -44,13 +44,13 @@ pub enum TimeArg {
 
 /// `trace`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(override_usage = "nvme-deep trace [OPTIONS] [FILE]... [-- COMMAND...]")]
+#[command(override_usage = "nvme-deep trace [OPTIONS] [FILE]... [--exec -- COMMAND...]")]
 #[command(after_help = WITH_FILTERS)]
 #[command(after_long_help = EXAMPLES)]
 pub struct TraceArgs {
     /// The stages of each command [default: basic; none is cheaper]
     ///
-    /// A recording is shown with the stages that it has, as groups.
+    /// By default a recording's stages are summed into the basic groups.
     #[arg(long, value_name = "SET", num_args = 0..=1, require_equals = true,
           default_missing_value = "basic")]
     pub stages: Option<StageSet>,
@@ -66,7 +66,7 @@ pub struct TraceArgs {
 
     /// Show these columns (`time,disk,op,total`)
     ///
-    /// The error for a name that does not exist lists all.
+    /// Others: event, ctrl, nsid, qid, cid and more; `--columns x` lists all.
     #[arg(long, value_name = "COLUMNS", value_parser = Columns::parse,
           conflicts_with_all = ["long", "json", "submits"])]
     pub columns: Option<Columns>,
@@ -85,7 +85,7 @@ pub struct TraceArgs {
     #[command(flatten)]
     pub run: RunTime,
 
-    /// How to write time [default: wall; in JSON mono]
+    /// How to write the time of completion [default: wall; in JSON mono]
     ///
     /// JSON has mono besides.
     #[arg(long, hide_short_help = true, value_name = "CLOCK")]
@@ -93,7 +93,7 @@ pub struct TraceArgs {
 
     /// Also record what is shown, to this file
     ///
-    /// With --from and the same options it is printed again.
+    /// Replay it with `trace FILE` and the same options.
     #[arg(long, value_name = "FILE", group = LIVE)]
     pub tee: Option<PathBuf>,
 

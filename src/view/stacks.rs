@@ -440,7 +440,7 @@ mod tests {
     #[test]
     fn all_frames_with_the_places_of_their_calls() {
         let mut rows = rows();
-        rows[0].process = Some("fio (366)".into());
+        rows[0].process = Some("fio[366]".into());
         let view = StacksView { full: true, ..view(Weight::Count, None) };
         insta::assert_snapshot!(text(&rows, view));
     }
@@ -509,7 +509,7 @@ mod tests {
             assert!(!text.contains(other), "{other}: {text}");
         }
         let error = svg(&[], Weight::Count, "", &mut io::sink()).unwrap_err();
-        assert!(error.to_string().contains("no command"), "{error}");
+        assert!(error.to_string().contains("no finished command"), "{error}");
     }
 
     proptest! {

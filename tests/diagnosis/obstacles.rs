@@ -43,7 +43,7 @@ fn commands_without_stages_are_not_known() {
     }
     let diagnosis = judged(run);
     assert_eq!(diagnosis.outcome, Outcome::Unknown);
-    assert_eq!(diagnosis.headline, "Not known: no stages were observed.");
+    assert_eq!(diagnosis.headline, "No verdict: no stages were observed.");
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn of_a_degraded_run_only_incidents_are_named() {
             assert_eq!(named(&diagnosis), [plant.rule]);
         } else {
             assert_eq!(diagnosis.outcome, Outcome::Unknown, "{}", plant.rule);
-            let says = "Not known: the recording is not exact (7 commands without a row).";
+            let says = "No verdict: the recording is not exact (7 commands without a row).";
             assert_eq!(diagnosis.headline, says);
         }
     }

@@ -67,8 +67,8 @@ fn part_text(part: &KeyPart, by: By, names: &GroupNames, disks: &DiskNames) -> S
     match part {
         KeyPart::Unknown => format!("unknown {by}"),
         KeyPart::Process(pid) => match names.comm(*pid) {
-            Some(comm) => format!("{comm} ({pid})"),
-            None => format!("({pid})"),
+            Some(comm) => format!("{comm}[{pid}]"),
+            None => format!("[{pid}]"),
         },
         KeyPart::Cgroup(id) => match names.cgroups.get(id) {
             Some(path) => cgroup_text(path, names),

@@ -209,7 +209,7 @@ impl RecordedStacks {
     fn process(&mut self, what: &EventKind) -> Option<u32> {
         let submission = what.submission().filter(|_| self.by_process)?;
         let pid = submission.knows_submitter.then_some(submission.pid)?;
-        let name = || format!("{} ({pid})", word(&submission.comm()));
+        let name = || format!("{}[{pid}]", word(&submission.comm()));
         self.processes.entry(pid).or_insert_with(name);
         Some(pid)
     }

@@ -33,7 +33,7 @@ pub struct ExecArgs {
     pub exec: bool,
 
     /// The command of --exec and its arguments
-    #[arg(last = true, value_name = "COMMAND", requires = "exec")]
+    #[arg(last = true, value_name = "COMMAND", requires = "exec", group = LIVE)]
     pub program: Vec<OsString>,
 }
 
@@ -42,7 +42,7 @@ pub struct ExecArgs {
 pub struct FromArgs {
     /// Read this recording instead of tracing; FILE alone does the same
     ///
-    /// Made by `record`. Needs no root. Several are read one after the other; a picture shows one.
+    /// Made by `record`. Needs no root. Several files are reported one after another; a picture shows one.
     #[arg(id = "from", long = "from", value_name = "FILE", conflicts_with = LIVE)]
     pub files: Vec<PathBuf>,
 }
@@ -108,7 +108,7 @@ pub(crate) fn refuse_two_on_stdout(svg: Option<&Path>, lines: bool) -> Result<()
 pub struct OutArgs {
     /// The file to write; `-`: stdout
     ///
-    /// It is readable by its owner only.
+    /// Only you can read it.
     #[arg(long, short, value_name = "OUT")]
     pub output: PathBuf,
 
@@ -118,7 +118,7 @@ pub struct OutArgs {
 
     /// Leave out names
     ///
-    /// Of the machine, controllers, processes, cgroups and the recordings.
+    /// Of the machine, controllers, processes, cgroups and the recordings. Times of day stay.
     #[arg(long)]
     pub redact: bool,
 }
@@ -130,9 +130,8 @@ pub struct GroupKeys {
     /// disk, opcode, flags
     ///
     /// Instead of rows per disk and opcode. `process`, `comm` (the name of the thread), `cgroup` and
-    /// `container` are of the task that submitted the bio, where that can be observed, else of the one that
-    /// calls the driver, which may be a kernel thread; the report says which. For writeback the cgroup is
-    /// the one that wrote. `size=16K,64K` makes three classes: up to 16K, up to 64K, and above.
+    /// `container` name the task that submitted the bio if known, otherwise the task that called the driver,
+    /// which may be a kernel thread; the report says which. For writeback the cgroup is the one that wrote. `size=16K,64K` makes three classes: up to 16K, up to 64K, and above.
     /// `flags` are FUA, readahead and limited retry; while tracing, only `latency` groups by them, and then
     /// costs as much as `trace`.
     /// Recordings have no priority.
@@ -209,7 +208,7 @@ pub struct GroupArgs {
 /// When commands with several reports write them.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub struct Schedule {
-    /// Report every INTERVAL (`1`, `500ms`, `5s`), not once at the end
+    /// Also report every INTERVAL (`1`, `500ms`, `5s`)
     #[arg(value_name = "INTERVAL", value_parser = interval(
         Duration::from_millis(10), "would only measure the report itself: give at least 10ms"))]
     pub interval: Option<Duration>,
@@ -374,9 +373,9 @@ pub fn interval(least: Duration, why: &'static str) -> ValueParser {
             return Err(format!("a disk is an option: --disk {text}"));
         }
         if !text.starts_with(|first: char| first.is_ascii_digit() || first == '.') {
-            return Err("it is neither a file nor a time: give a recording, or an interval \
-                        as in `1` or `500ms`"
-                .to_owned());
+            return Err(format!(
+                "there is no file `{text}`, and an interval is a time (`1`, `500ms`)"
+            ));
         }
         let interval = parse_duration(text).map_err(|error| error.to_string())?;
         match interval < least {
@@ -394,15 +393,15 @@ pub const ONLY_EXAMPLES: &str = "More options and examples: --help.";
 
 pub const PROGRAM: &str = "\
 Examples:
-  nvme-deep latency --stages 1
+  nvme-deep latency 1 --stages
       Latency of each namespace, opcode and stage, every second
   nvme-deep record -o slow.nvd --duration 60s
       Record what happens, to look at it later and elsewhere
   nvme-deep diagnose slow.nvd
       Why the commands of that recording are slow
 
-Run as root. With CAP_BPF and CAP_PERFMON only, less is available: run `doctor` as that user. \
-Recordings are read without root.
+Tracing needs root; reading recordings does not. With CAP_BPF and CAP_PERFMON only, less is \
+available: run `doctor` as that user.
 
 Exit codes: 0 done or stopped, 1 failed while running, 2 wrong usage, 3 `--check` found a change \
 or a cause, 4 not permitted, 5 the kernel lacks what is needed, 6 no such NVMe device, 130 ended at \

@@ -39,7 +39,7 @@ pub struct FilterArgs {
     )]
     pub ctrl: Vec<u32>,
 
-    /// Only commands with these namespace ids: `1`, `0x1`; `all` is ffffffffh
+    /// Only commands with these namespace ids: `1`, `0x1`; `all` is 0xffffffff
     #[arg(long, hide_short_help = true, value_name = "NSID", value_delimiter = ',', value_parser = parse_nsid)]
     pub nsid: Vec<u32>,
 
@@ -67,9 +67,9 @@ pub struct FilterArgs {
 
     /// Only commands of these processes: process ids, or names of threads (`fio,1234`)
     ///
-    /// The process that submitted the bio, where that can be observed, else the one that calls the driver,
-    /// which may be a kernel thread; the report says which. A command without a bio (passthrough, flush,
-    /// admin) counts for its caller.
+    /// `fio[1234]`, as reports print it, is process 1234. The process that submitted the bio if known,
+    /// otherwise the one that called the driver, which may be a kernel thread; the report says which. A
+    /// command without a bio (passthrough, flush, admin) counts for its caller.
     #[arg(long, aliases = ["pid", "comm"], short_alias = 'p', hide_short_help = true,
           value_name = "PID|NAME", value_delimiter = ',', value_parser = process)]
     pub process: Vec<Process>,
@@ -144,6 +144,11 @@ pub enum Process {
 }
 
 fn process(text: &str) -> Result<Process, String> {
+    // as reports print it: `fio[1234]`
+    let in_brackets = text.strip_suffix(']').and_then(|text| text.rsplit_once('['));
+    if let Some(pid) = in_brackets.and_then(|(_, pid)| pid.parse().ok()) {
+        return Ok(Process::Pid(pid));
+    }
     if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
         let number = text.parse().map(Process::Pid);
         return number.map_err(|_| format!("expected a process id up to {}", u32::MAX));
@@ -352,6 +357,7 @@ mod tests {
                 "--ctrl nvme1 --opcode admin:get-log-page,io:read --lba 16-16",
             ),
             ("--process a*b", "--process 'a*b'"),
+            ("--process dd[7],[8]", "--process 7,8"),
             ("-p 7 --pid 8 --comm dd --container /x", "--process 7,8,dd --cgroup /x"),
         ];
         for (words, text) in same.into_iter().chain(shorter) {

@@ -101,8 +101,14 @@ fn choice(settings: &Settings) -> String {
     let Outcome { slow, errors } = settings.outcome();
     let slow = slow.map(|time| format!("--slow {time:?}").replace('µ', "u"));
     let errors = errors.then(|| "--errors".to_owned());
-    let filter = Some(settings.filter.text()).filter(|text| !text.is_empty());
-    let all = [filter, slow, errors].into_iter().flatten();
+    let mut filter = settings.filter.clone();
+    let disk = settings.window.disk.as_ref().map(|disk| {
+        // these are the disk's
+        (filter.ctrls, filter.nsids) = <_>::default();
+        format!("--disk {}", quoted(disk))
+    });
+    let filter = Some(filter.text()).filter(|text| !text.is_empty());
+    let all = [disk, filter, slow, errors].into_iter().flatten();
     all.collect::<Vec<String>>().join(" ")
 }
 
@@ -318,7 +324,9 @@ impl FileReader {
         let (sq, aen) = (events.is_some_and(|e| e.sq), events.is_some_and(|e| e.aen));
         let by_cgroup = settings.by().iter().any(|by| by.is_cgroup()) || filter.cgroup.is_some();
         let by_submitter = settings.required_origin() == OriginDetail::Submitters;
-        let (again, cgroups) = ("again with plain `record`", "the options with cgroups");
+        let again = "again with full stages (the default)";
+        let by = settings.by().iter().find(|by| by.is_cgroup());
+        let cgroups = by.map_or("--cgroup".into(), |by| format!("--by {by}; --by process works"));
         let basic = set == StageSet::Basic && has == StageSet::Total;
         let fine = set == StageSet::Fine && !has.is_fine();
         let full = set == StageSet::Full && has != StageSet::Full;
@@ -326,7 +334,7 @@ impl FileReader {
             (basic, "stages", "with --stages=basic", stages),
             (fine, "fine stages", "with --stages=fine", stages),
             (full, "waits before the request", "with --stages=full", stages),
-            (by_cgroup && !info.cgroups, "cgroups", again, cgroups),
+            (by_cgroup && !info.cgroups, "cgroups", again, &cgroups),
             (by_submitter && !info.submitters, "submitters", again, "--submitters"),
             (sq && info.sq == Some(false), "SQ heads and tails", "with `trace --sq --tee`", "--sq"),
             (

@@ -11,7 +11,7 @@ use crate::model::text::word;
 use crate::units::{nanos, size_text};
 use crate::view::theme::ellipsis;
 
-const USUAL: &str = "time,disk,op,size,lba,process,host,device,total";
+const USUAL: &str = "time,disk,op,size,lba,process,kernel,device,total";
 /// On a screen of this width.
 const WIDE: usize = 120;
 const USUAL_WIDE: &str =
@@ -132,10 +132,10 @@ impl Layout {
 const TIME: &str = "TIME";
 const PROCESS: &str = "PROCESS";
 
-/// Cuts a name in the middle. The number behind its last colon stays.
+/// Cuts a name in the middle. The number in brackets at its end stays.
 fn cut(name: &str, width: usize) -> String {
     let len = name.chars().count();
-    let number = name.rfind(':').map(|at| name[at..].chars().count()).filter(|len| *len <= 11);
+    let number = name.rfind('[').map(|at| name[at..].chars().count()).filter(|len| *len <= 12);
     let tail = number.unwrap_or(width.saturating_sub(1) / 2);
     let head = width.saturating_sub(tail + 1);
     let chars = |from: usize, n: usize| name.chars().skip(from).take(n).collect::<String>();

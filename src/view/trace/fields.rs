@@ -364,7 +364,7 @@ pub(super) const FIELDS: &[Group] = &[
     (
         |_| false,
         &[
-            field!("", "", times::host).column("HOST", 6),
+            field!("", "", times::host).column("KERNEL", 6),
             field!("", "", |r| times::part(r, &["before"])).column("BEFORE", 6),
             field!("", "", |r| times::part(r, &["queue"])).column("QUEUE", 6),
             field!("", "", |r| times::part(r, &["submit"])).column("SUBMIT", 6),

@@ -42,14 +42,15 @@ pub(super) fn opcode(row: &Row<'_>, line: &mut LineWriter) {
     }
 }
 
-/// Who submitted the bio if that was observed, otherwise who called the driver: `fio:366`.
+/// Who submitted the bio if that was observed, otherwise who called the driver: `fio[366]`.
 pub(super) fn process(row: &Row<'_>, line: &mut LineWriter) {
     let submitter = row.submitter().filter(|by| by.is_known());
     let of_caller = || row.caller().map(|caller| (&caller.comm, caller.pid));
     if let Some((comm, pid)) = submitter.map(|by| (&by.comm, by.pid)).or_else(of_caller) {
         line.comm(comm, "", |line, name| line.str(if name.is_empty() { "redacted" } else { name }));
-        line.byte(b':');
+        line.byte(b'[');
         line.dec(pid);
+        line.byte(b']');
     }
 }
 
