@@ -427,6 +427,9 @@ pub fn shows_resets(case: &Case<'_>, verdict: &mut Verdict) {
     verdict.shows("reset at", times_text(case.facts.clock, times));
 }
 
+/// Something that commands may share.
+type Trait<'a> = &'a dyn Fn(&Affected) -> Option<String>;
+
 /// What nearly all of some commands share, though the other commands of the controller do not: queue, opcode,
 /// size, or that the controller was idle before them.
 fn in_common(facts: &Facts, all: &[Affected]) -> Option<String> {
@@ -455,7 +458,7 @@ fn in_common(facts: &Facts, all: &[Affected]) -> Option<String> {
     let size = |c: &Affected| {
         c.blocks.map(|(first, last)| counted((last - first).saturating_add(1), "block"))
     };
-    let traits: [&dyn Fn(&Affected) -> Option<String>; 4] =
+    let traits: [Trait<'_>; 4] =
         [&|c| Some(format!("queue {}", c.qid)), &opcode, &size, &is_after_idle];
     let shared = traits.iter().filter_map(|of| {
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();

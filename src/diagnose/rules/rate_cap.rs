@@ -25,9 +25,12 @@ pub const RULE: Rule = Rule {
     ..super::RULE
 };
 
+/// A limit of a volume, and the time beyond it, in microseconds.
+type Limit = (&'static str, fn(&EbsStats) -> u64);
+
 /// Whether the volume's own log shows that more was asked for than the provider allows.
 fn is_logged(case: &Case<'_>, verdict: &mut Verdict) -> bool {
-    const LIMITS: [(&str, fn(&EbsStats) -> u64); 4] = [
+    const LIMITS: [Limit; 4] = [
         ("IOPS of the volume", |s| s.volume_iops_us),
         ("throughput of the volume", |s| s.volume_throughput_us),
         ("IOPS of the instance", |s| s.instance_iops_us),
