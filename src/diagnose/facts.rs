@@ -255,6 +255,9 @@ impl Facts {
                 "contains the network, the target and its storage: {transport} has neither doorbell nor CQE point"
             ),
             None if is_polled => "contains the wait for the next poll: queues are polled".into(),
+            None if stages.covers(Stages::SUBMIT.with(Stages::DEVICE)) => {
+                "is the time of commands whose doorbell was not observed".into()
+            }
             None if self.stage_set == StageSet::Basic => {
                 "was recorded as one stage: --stages=fine separates it".into()
             }
