@@ -14,7 +14,7 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 	PROGRAM_##name args                                                                        \
 	{                                                                                          \
 		enum { hook = NUMBER_##name, access = ACCESS_##name };                             \
-		return call;                                                                       \
+		return ignored(hook) ? 0 : (call);                                                 \
 	}
 
 /* The first argument is the request. The verifier wants pointers of tracepoints to be tested. */
@@ -102,8 +102,6 @@ REQUEST_HOOK(cancel_fentry, on_trouble(rq, ND_KIND_CANCEL, hook, access))
 REQUEST_HOOK(cancel_kprobe, on_trouble(rq, ND_KIND_CANCEL, hook, access))
 
 /* What else the machine does. The IOMMU maps and unmaps. */
-HOOK(bio_btf, (), on_bio(hook))
-HOOK(getrq_btf, (), on_getrq(bio_of(ctx), hook))
 HOOK(split_btf, (), on_split(bio_of(ctx), hook))
 HOOK(bounce_btf, (void *device, u64 address, u64 bytes), on_volume(bytes, hook))
 HOOK(map_btf, (u64 iova, u64 address, u64 bytes), on_volume(bytes, hook))
@@ -148,7 +146,7 @@ HOOK(submit_limit_old_fentry, (u64 bio), note_submission_of(bio, 1, hook))
 SEC("?perf_event")
 int tick(void *ctx)
 {
-	return on_tick(ctx);
+	return on_tick(activity_here(), ctx);
 }
 
 /* Never attached: user space runs it (BPF_PROG_TEST_RUN) with ND_CONTROL_* and a slot or ND_END_*.

@@ -402,7 +402,6 @@ enum nd_count {
 	ND_NO_BIO,	  /* requests with a bio whose submission was not observed */
 	ND_BIOS_FULL,	  /* bios that found no room in the table */
 	ND_UNPAIRED_WAIT, /* requests with a wait whose end was not observed */
-	ND_NO_CPU, /* setups and completions on a CPU that user space does not know; at CPU 0 */
 	ND_COUNT_MAX,
 };
 
@@ -601,10 +600,6 @@ enum nd_at {
 	ND_AT_MAX = 6,
 };
 
-/* What fills struct nd_cpu up to a cache line, in words of 32 bits; at least 16. */
-#define ND_CPU_PAD(tail)                                                                           \
-	(16 + (64 - ((2 * ND_HOOK_MAX + ND_COUNT_MAX + 4) * 8 + 64 + (tail)) % 64) % 64 / 4)
-
 struct nd_cpu {
 	__u64 hits[ND_HOOK_MAX];
 	__u64 count[ND_COUNT_MAX];
@@ -616,12 +611,10 @@ struct nd_cpu {
 	 * cells at the same time. */
 	__u32 first_cell;
 	__u32 shares;
-	__u32 _pad[ND_CPU_PAD(sizeof(struct nd_where) * (1 + (1 << ND_PLACE_BITS)) +
-			      sizeof(struct nd_place) * (ND_AT_MAX << ND_PLACE_BITS))];
 	struct nd_where admin; /* admin queue of the current setup */
 	struct nd_where where[1 << ND_PLACE_BITS];
 	struct nd_place place[ND_AT_MAX][1 << ND_PLACE_BITS];
-};
+} __attribute__((aligned(ND_LINE)));
 
 struct nd_stack {
 	__u64 depth;
@@ -655,8 +648,6 @@ struct nd_scratch {
 };
 
 _Static_assert(__builtin_offsetof(struct nd_slot, setup_in_ns) == ND_LINE, "a cache line");
-_Static_assert(sizeof(struct nd_task) % ND_LINE == 0, "no cache line of two tasks");
-_Static_assert(sizeof(struct nd_cpu) % ND_LINE == 0, "no cache line of two CPUs");
 
 enum nd_activity_limit {
 	ND_GAPS = 64,	      /* gaps that each CPU keeps */
@@ -687,13 +678,6 @@ struct nd_activity {
 	struct nd_volume unmapped;
 	__u64 early_interrupts; /* found no CQE */
 	struct nd_gap gap[ND_GAPS];
-};
-
-/* The last bio that a task has queued. */
-struct nd_wait {
-	__u64 ns; /* 0: it has its request */
-	__u32 tid;
-	__u32 _pad;
 };
 
 /* The begin of a disk's name: of every name of an NVMe disk all of it. */

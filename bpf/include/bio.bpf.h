@@ -27,10 +27,10 @@ static __always_inline struct nd_disk *disk_of(u64 bio, int upper)
 	struct nd_disk *disk;
 	u64 at = disk_name_of(bio);
 
-	name.word[0] = peek(at, ACCESS_BTF);
+	name.word[0] = peek(at);
 	if (upper ? !is_upper_name(name.word[0]) : !is_nvme_name(name.word[0]))
 		return 0;
-	name.word[1] = peek(at + sizeof(u64), ACCESS_BTF);
+	name.word[1] = peek(at + sizeof(u64));
 	disk = bpf_map_lookup_elem(&disks, &name);
 	return disk ? disk : new_disk(&name);
 }
@@ -124,7 +124,7 @@ static __always_inline void move_bio(struct nd_last_bio *l)
 	struct nd_bio *there, b = take_last(l);
 
 	if (FOLLOWS_SUBMITTERS)
-		by_this_task(&b.by, bio, ACCESS_BTF);
+		by_this_task(&b.by, bio);
 	there = bpf_map_lookup_elem(&bios, &bio);
 	if (!there || there->submit_ns < b.submit_ns)
 		put_entry(bio, &b);
@@ -217,8 +217,7 @@ static __always_inline struct nd_pause *own_pause(void)
 
 static __always_inline int begin_wait(u64 *begin_ns, u32 hook)
 {
-	if (!hit(hook, ACCESS_BTF))
-		return 0;
+	hit(hook, ACCESS_BTF);
 	*begin_ns = bpf_ktime_get_ns();
 	return 0;
 }
@@ -226,8 +225,9 @@ static __always_inline int begin_wait(u64 *begin_ns, u32 hook)
 /* The end of a wait, if its begin was observed. */
 static __always_inline int end_wait(u64 *begin_ns, u64 *sum_ns, u32 hook)
 {
-	if (!*begin_ns || !hit(hook, ACCESS_BTF))
+	if (!*begin_ns)
 		return 0;
+	hit(hook, ACCESS_BTF);
 	*sum_ns += bpf_ktime_get_ns() - *begin_ns;
 	*begin_ns = 0;
 	return 0;
@@ -239,7 +239,7 @@ static __always_inline int on_enter_in(u64 q, u32 hook)
 {
 	u64 depth = q + bpf_core_field_offset(struct request_queue, mq_freeze_depth);
 
-	return (u32)peek(depth, ACCESS_BTF) ? begin_wait(&own_pause()->freeze_begin_ns, hook) : 0;
+	return (u32)peek(depth) ? begin_wait(&own_pause()->freeze_begin_ns, hook) : 0;
 }
 
 static __always_inline int on_enter_out(u32 hook)
@@ -268,7 +268,7 @@ static __always_inline int may_not_wait(u64 data)
 {
 	u64 at = data + bpf_core_field_offset(struct blk_mq_alloc_data, flags);
 
-	return (u32)peek(at, ACCESS_BTF) & BLK_MQ_REQ_NOWAIT;
+	return (u32)peek(at) & BLK_MQ_REQ_NOWAIT;
 }
 
 /* The task waits for a tag, for the first time or again. */
@@ -276,8 +276,7 @@ static __always_inline int on_tag_wait(u32 hook)
 {
 	struct nd_pause *p;
 
-	if (!hit(hook, ACCESS_BTF))
-		return 0;
+	hit(hook, ACCESS_BTF);
 	p = own_pause();
 	if (!p->tag_ns)
 		p->tag_ns = bpf_ktime_get_ns();
@@ -314,8 +313,7 @@ static __always_inline int on_throttle(u64 bio, u32 hook)
 
 	if (!is_of_nvme(bio))
 		return FOLLOWS_SUBMITTERS ? note_submission_of(bio, 1, hook) : 0;
-	if (!hit(hook, ACCESS_BTF))
-		return 0;
+	hit(hook, ACCESS_BTF);
 	b = bpf_map_lookup_elem(&bios, &bio);
 	if (!b || !b->bio_ns || (!b->rest && !has_place(bio, b->sector, b->bytes)))
 		put_bio(bio, bpf_ktime_get_ns(), 0);
@@ -340,8 +338,9 @@ static __always_inline int on_limits_out(u64 bio, int waits, u32 hook)
 {
 	struct nd_bio *b = bpf_map_lookup_elem(&bios, &bio);
 
-	if (!b || !hit(hook, ACCESS_BTF))
+	if (!b)
 		return 0;
+	hit(hook, ACCESS_BTF);
 	if (!waits && !b->bio_ns && !b->released)
 		b->submit_ns = 0; /* not submitted yet */
 	return 0;
@@ -356,8 +355,7 @@ static __always_inline int on_bio_queued(u64 bio, u32 hook)
 	/* Device mapper may submit a clone of it to an NVMe disk. */
 	if (!is_of_nvme(bio))
 		return FOLLOWS_SUBMITTERS ? note_submission_of(bio, 0, hook) : 0;
-	if (!hit(hook, ACCESS_BTF))
-		return 0;
+	hit(hook, ACCESS_BTF);
 	forget_pause();
 	now = bpf_ktime_get_ns();
 	if (bios_there) {
@@ -385,14 +383,12 @@ static __always_inline int on_bio_split(u64 bio, u32 hook)
 	struct nd_last_bio *former = in_last(bio);
 	struct nd_bio *b, copy;
 
-	if (ignored(hook))
-		return 0;
 	if (former)
 		former->bio = 0;
 	b = bio_in_table(rest);
 	if (!b)
 		return FOLLOWS_SUBMITTERS ? on_submitted_split(bio, hook) : 0;
-	tally(this_cpu(), hook, ACCESS_BTF);
+	hit(hook, ACCESS_BTF);
 	copy = *b;
 	b->rest = 1;
 	put_entry(bio, &copy);
@@ -407,7 +403,7 @@ static __always_inline int on_bio_gone(u64 bio, u32 hook)
 	if (l)
 		l->bio = 0;
 	if (l || (bios_there && drop_entry(bio)))
-		tally(this_cpu(), hook, ACCESS_BTF);
+		hit(hook, ACCESS_BTF);
 	else if (FOLLOWS_SUBMITTERS) {
 		if (TIMES_UPPER)
 			count_upper(bio);
@@ -445,8 +441,9 @@ static __always_inline int on_zone_out(u64 bio, int waits, u32 hook)
 {
 	struct nd_bio *b = waits ? NULL : bpf_map_lookup_elem(&bios, &bio);
 
-	if (!b || !hit(hook, ACCESS_BTF))
+	if (!b)
 		return 0;
+	hit(hook, ACCESS_BTF);
 	b->zone_ns = 0;
 	return 0;
 }
@@ -491,7 +488,7 @@ static __always_inline int take_bio(struct nd_begun *to, u64 bio, u64 at, u64 st
 		last = take_last(l);
 		waits_of(&to->waits, &last, bio, start);
 		if (FOLLOWS_SUBMITTERS)
-			by_this_task(&to->by, bio, ACCESS_BTF);
+			by_this_task(&to->by, bio);
 		return 1;
 	}
 	b = bpf_map_lookup_elem(&bios, &bio);
@@ -508,7 +505,7 @@ static __always_inline int take_bio(struct nd_begun *to, u64 bio, u64 at, u64 st
 static __always_inline void note_waits(struct nd_start *st, struct request *rq,
 				       enum nd_access access)
 {
-	u64 bio = FIELD_AT((u64)rq, struct request, bio, access);
+	u64 bio = FIELD_AT((u64)rq, struct request, bio);
 
 	st->begun.waits.start_ns = 0;
 	if (FOLLOWS_SUBMITTERS)
@@ -527,11 +524,11 @@ static __always_inline int on_bio_start(u64 bio, u32 hook)
 
 	if (!bio)
 		return 0;
-	if (ignored(hook) || !take_bio(&w, bio, BIO_FIELD(bio, bi_iter.bi_sector), now)) {
+	if (!take_bio(&w, bio, BIO_FIELD(bio, bi_iter.bi_sector), now)) {
 		forget_pause();
 		return 0;
 	}
-	tally(this_cpu(), hook, ACCESS_BTF);
+	hit(hook, ACCESS_BTF);
 	w.waits.also = now;
 	if (bpf_map_update_elem(&begun, &bio, &w, BPF_ANY))
 		count(ND_BIOS_FULL);
@@ -542,7 +539,7 @@ static __always_inline int on_bio_start(u64 bio, u32 hook)
  * it: the first counts, as for the kernel. Returns when that was; 0: not known. */
 static __noinline u64 take_begun(struct request *rq, struct nd_slot *to)
 {
-	u64 bio = FIELD_AT((u64)rq, struct request, bio, ACCESS_BTF), start = 0;
+	u64 bio = FIELD_AT((u64)rq, struct request, bio), start = 0;
 	struct nd_begun *w;
 
 	for (u32 i = 0; i < ND_CHAIN; i++) {
@@ -581,7 +578,7 @@ static __always_inline u64 start_of_bios(struct nd_slot *s, struct nd_start *st,
 	/* Without the driver's types a retry, whose bio is gone, counts too. */
 	if (!start && GET(access, rq, bio) && !is_passthrough(rq, access) &&
 	    ((access != ACCESS_BTF && cfg_by_name) ||
-	     !(u8)FIELD_AT(pdu, struct nvme_request, retries, access)))
+	     !(u8)FIELD_AT(pdu, struct nvme_request, retries)))
 		count(ND_NO_BIO);
 	return start;
 }
@@ -594,7 +591,7 @@ static __always_inline int on_bio_merged(u64 bio, u32 hook)
 	if (!cfg_trace)
 		return on_bio_gone(bio, hook);
 	if (bio_in_table(bio))
-		tally(this_cpu(), hook, ACCESS_BTF);
+		hit(hook, ACCESS_BTF);
 	return 0;
 }
 
@@ -630,14 +627,13 @@ static __noinline int follow_chain(struct nd_chain *c)
 
 /* Notes the bios of a command at its setup. One that was requeued has the bios of its first
  * setup, in its slot or in the entry of its tag. */
-static __always_inline void note_bios(struct nd_slot *s, struct nd_start *st, struct request *rq,
-				      enum nd_access access)
+static __always_inline void note_bios(struct nd_slot *s, struct nd_start *st, struct request *rq)
 {
 	struct nd_chain c = {};
 
 	if (!cfg_trace || !s->start_ns || s->waits.start_ns != s->start_ns || s->waits.also)
 		return;
-	c.bio = FIELD_AT((u64)rq, struct request, bio, access);
+	c.bio = FIELD_AT((u64)rq, struct request, bio);
 	if (!c.bio)
 		return;
 	c.oldest_ns = s->waits.submit_ns;
@@ -665,10 +661,9 @@ static __always_inline void take_submitter(struct nd_slot *s, struct nd_start *s
 }
 
 /* A requeued command has the waits of its first setup, in its slot or in the entry of its tag. */
-static __always_inline void take_waits(struct nd_slot *s, struct nd_start *st, struct request *rq,
-				       enum nd_access access)
+static __always_inline void take_waits(struct nd_slot *s, struct nd_start *st, struct request *rq)
 {
 	if (st && s->start_ns && st->begun.waits.start_ns == s->start_ns)
 		*waits_in(s) = st->begun.waits;
-	note_bios(s, st, rq, access);
+	note_bios(s, st, rq);
 }

@@ -87,12 +87,15 @@ static __always_inline struct nd_cpu *this_cpu(void)
  * since 5.12, tracepoints since 6.1): these need no atomics. */
 static __always_inline void tally(struct nd_cpu *cpu, u32 hook, enum nd_access access)
 {
-	if (!cpu)
-		return;
-	if (access == ACCESS_BTF && !cfg_nests)
+	if (cpu && access == ACCESS_BTF && !cfg_nests)
 		cpu->hits[hook]++;
-	else
+	else if (cpu)
 		__sync_fetch_and_add(&cpu->hits[hook], 1);
+}
+
+static __always_inline void hit(u32 hook, enum nd_access access)
+{
+	tally(this_cpu(), hook, access);
 }
 
 /* Tests only: whether to ignore this event. */
@@ -106,15 +109,6 @@ static __always_inline int ignored(u32 hook)
 	cpu = this_cpu();
 	/* Not atomic: before 5.12 an atomic operation cannot return the value. */
 	return cpu && cpu->offered[hook]++ % every == every - 1;
-}
-
-/* Counts a hit; 0: the event is to be ignored. */
-static __always_inline __attribute__((warn_unused_result)) int hit(u32 hook, enum nd_access access)
-{
-	if (ignored(hook))
-		return 0;
-	tally(this_cpu(), hook, access);
-	return 1;
 }
 
 /* For counters of several programs: an interrupt may come between load and store. */
@@ -134,15 +128,4 @@ static __always_inline void count_n(u32 what, u32 n)
 static __always_inline void count(u32 what)
 {
 	count_n(what, 1);
-}
-
-/* A setup or a completion on a CPU without an entry. Nothing else counts it. Returns 0. */
-static __noinline int count_no_cpu(void)
-{
-	u32 first = 0;
-	struct nd_cpu *cpu = bpf_map_lookup_elem(&cpus, &first);
-
-	if (cpu)
-		count_here(cpu, ND_NO_CPU);
-	return 0;
 }

@@ -25,9 +25,9 @@ static __always_inline void read_again(struct nd_submission *a, struct nd_slot *
 	*a = (struct nd_submission){.bytes = s->bytes, .known = ND_KNOWN_BYTES};
 	if (!cfg_cmd_arg) {
 		/* Word by word: lockdown=confidentiality forbids the helper. */
-		at = entry_of(rq, access) + __builtin_offsetof(struct nvme_command, common.cdw10);
+		at = entry_of(rq) + __builtin_offsetof(struct nvme_command, common.cdw10);
 		for (u32 i = 0; i < 3; i++)
-			words[i] = peek(at + i * sizeof(u64), access);
+			words[i] = peek(at + i * sizeof(u64));
 		__builtin_memcpy(a->cdw, words, sizeof(a->cdw));
 		return;
 	}
@@ -43,22 +43,18 @@ static __always_inline void read_again(struct nd_submission *a, struct nd_slot *
 }
 
 /* Reads status, retries and flags: neighbours on every kernel so far, so mostly with one load. */
-static __always_inline void read_verdict(struct nd_outcome *o, struct request *rq,
-					 enum nd_access access)
+static __always_inline void read_verdict(struct nd_outcome *o, struct request *rq)
 {
 	u64 pdu = pdu_of(rq), from = bpf_core_field_offset(struct nvme_request, retries);
-	u64 word = peek(pdu + from, access);
+	u64 word = peek(pdu + from);
 
 	o->retries = word;
-	o->flags =
-		part_of(pdu, bpf_core_field_offset(struct nvme_request, flags), from, word, access);
-	o->status = part_of(pdu, bpf_core_field_offset(struct nvme_request, status), from, word,
-			    access);
+	o->flags = part_of(pdu, bpf_core_field_offset(struct nvme_request, flags), from, word);
+	o->status = part_of(pdu, bpf_core_field_offset(struct nvme_request, status), from, word);
 }
 
 /* Records the outcome that the driver reports, if the driver's types are available. */
-static __always_inline void note_outcome(struct nd_outcome *o, struct request *rq,
-					 enum nd_access access)
+static __always_inline void note_outcome(struct nd_outcome *o, struct request *rq)
 {
 	o->cpu = bpf_get_smp_processor_id();
 	o->known = !cfg_by_name;
@@ -71,8 +67,8 @@ static __always_inline void note_outcome(struct nd_outcome *o, struct request *r
 		o->flags = 0;
 		return;
 	}
-	o->result = FIELD_AT(pdu_of(rq), struct nvme_request, result, access);
-	read_verdict(o, rq, access);
+	o->result = FIELD_AT(pdu_of(rq), struct nvme_request, result);
+	read_verdict(o, rq);
 }
 
 /* Emits the event of a finished command. The slot still has its times. With submitters, it ends
@@ -92,7 +88,7 @@ static __always_inline void emit_slow(struct nd_slot *s, struct request *rq, u64
 	about(e, ND_KIND_PAIR, s, complete);
 	e->pattern = s->saw | (end >= complete ? ND_SAW_END : 0);
 	p->end.outcome = (struct nd_outcome){};
-	note_outcome(&p->end.outcome, rq, access);
+	note_outcome(&p->end.outcome, rq);
 	p->end.setup_out_ns = s->setup_out_ns;
 	read_again(&p->submission, s, rq, e->opcode, e->admin, access);
 	p->submission.nsid = e->nsid;
@@ -140,14 +136,14 @@ static __always_inline int on_issue(struct request *rq, u32 hook, enum nd_access
 	struct nd_cpu *cpu = this_cpu();
 	struct nd_slot *s;
 
-	if (!rq || !cpu || ignored(hook))
+	if (!rq || !cpu)
 		return 0;
 	s = slot_of(rq, cpu, ND_AT_ISSUE, access);
 	if (!s)
 		return 0;
 	tally(cpu, hook, access);
 	/* Skip a slot of the request's previous command: this setup was skipped. */
-	if (s->state == ND_OPEN && !s->issue_ns && !s->cqe_ns && !is_outdated(s, rq, access))
+	if (s->state == ND_OPEN && !s->issue_ns && !s->cqe_ns && !is_outdated(s, rq))
 		s->issue_ns = bpf_ktime_get_ns();
 	return 0;
 }
@@ -164,7 +160,7 @@ static __always_inline int on_irq_in(u64 nvmeq, u32 hook, enum nd_access access)
 	u64 now = bpf_ktime_get_ns();
 	struct nd_cpu *cpu = this_cpu();
 
-	if (!cpu || ignored(hook))
+	if (!cpu)
 		return 0;
 	tally(cpu, hook, access);
 	cpu->irq_nvmeq = nvmeq;
@@ -180,7 +176,7 @@ static __always_inline int on_irq_out(u32 hook, enum nd_access access)
 {
 	struct nd_cpu *cpu = this_cpu();
 
-	if (!cpu || ignored(hook))
+	if (!cpu)
 		return 0;
 	tally(cpu, hook, access);
 	cpu->irq_ns = 0;
@@ -226,17 +222,17 @@ static __always_inline int on_cqe(struct request *rq, u32 hook, enum nd_access a
 	u32 mode = cfg_mode;
 	u64 flags;
 
-	if (!cpu || ignored(hook))
+	if (!cpu)
 		return 0;
 	s = slot_near(rq, cpu, second ? ND_AT_CQE_SECOND : ND_AT_CQE, &followed, access);
 	if (anyone) {
 		if (!s)
 			return 0;
 		flags = pdu_of(rq) + bpf_core_field_offset(struct nvme_request, flags);
-		if (peek(flags, access) & 1)
+		if (peek(flags) & 1)
 			return 0;
 	}
-	outdated = s && (anyone ? is_outdated(s, rq, access) : is_outdated_at_cqe(s, rq, access));
+	outdated = s && (anyone ? is_outdated(s, rq) : is_outdated_at_cqe(s, rq));
 	if (!s || s->state != ND_OPEN || outdated) {
 		if (second && s && !outdated)
 			return 0; /* the first instance has handled it */
@@ -280,13 +276,11 @@ static __always_inline int on_complete(void *ctx, struct request *rq, u32 hook,
 	int followed;
 
 	if (!cpu)
-		return count_no_cpu();
-	if (ignored(hook))
 		return 0;
 	tally(cpu, hook, access);
 	s = slot_near(rq, cpu, ND_AT_COMPLETE, &followed, access);
-	if (!s || s->state != ND_OPEN || is_outdated(s, rq, access)) {
-		if (s && s->state == ND_SKIPPED && !is_outdated(s, rq, access)) {
+	if (!s || s->state != ND_OPEN || is_outdated(s, rq)) {
+		if (s && s->state == ND_SKIPPED && !is_outdated(s, rq)) {
 			end_filtered(s);
 			return 0;
 		}
@@ -308,7 +302,7 @@ static __always_inline int on_complete(void *ctx, struct request *rq, u32 hook,
 	if (cfg_recover && !generation_changes)
 		learn_generation(s->rq);
 	if (cfg_trace) {
-		note_outcome(&s->outcome, rq, access);
+		note_outcome(&s->outcome, rq);
 		s->outcome.stack = stack_here(ctx, ND_STACK_COMPLETE);
 		if (cfg_context)
 			s->outcome.beside |= s->beside;
@@ -320,7 +314,7 @@ static __always_inline int on_complete(void *ctx, struct request *rq, u32 hook,
 		finish(s, cpu, now, 0);
 	}
 	if (cfg_count_status) {
-		read_verdict(&verdict, rq, access);
+		read_verdict(&verdict, rq);
 		count_status(s, verdict.status, verdict.retries);
 		if (cfg_details && !cfg_end)
 			note_details(s, rq, now, 0, access);
@@ -335,7 +329,7 @@ static __always_inline int on_end(struct request *rq, u32 hook, enum nd_access a
 	struct nd_slot *s;
 	u64 now;
 
-	if (!cpu || ignored(hook))
+	if (!cpu)
 		return 0;
 	s = slot_of(rq, cpu, ND_AT_END, access);
 	if (!s || (s->state != ND_COMPLETED && s->state != ND_OPEN))
@@ -346,7 +340,7 @@ static __always_inline int on_end(struct request *rq, u32 hook, enum nd_access a
 		finish(s, cpu, s->complete_ns, now);
 		if (cfg_details)
 			note_details(s, rq, s->complete_ns, now, access);
-	} else if (has_completed(s) && !is_outdated(s, rq, access)) {
+	} else if (has_completed(s) && !is_outdated(s, rq)) {
 		tally(cpu, hook, access);
 		now = bpf_ktime_get_ns();
 		count(ND_UNSEEN_COMPLETE);
@@ -356,12 +350,12 @@ static __always_inline int on_end(struct request *rq, u32 hook, enum nd_access a
 	return 0;
 }
 
-static __always_inline void emit_retry(struct nd_slot *s, struct request *rq, enum nd_access access)
+static __always_inline void emit_retry(struct nd_slot *s, struct request *rq)
 {
 	u64 at = pdu_of(rq) + bpf_core_field_offset(struct nvme_request, retries);
 
 	if (traces_events())
-		emit_event(ND_KIND_RETRY, s, cfg_by_name ? ~0ull : (u8)peek(at, access));
+		emit_event(ND_KIND_RETRY, s, cfg_by_name ? ~0ull : (u8)peek(at));
 }
 
 /* blk-mq takes a request back. If it has not completed, the driver has rejected it: it keeps its
@@ -381,8 +375,9 @@ static __always_inline int on_requeue(struct request *rq, u32 hook, enum nd_acce
 	if (access == ACCESS_BTF)
 		rq = drop_trust(rq); /* requeues are rare */
 	e = known_queue(rq, GET(access, rq, q), &qid, &first, access);
-	if (!e || !hit(hook, access))
+	if (!e)
 		return 0;
+	hit(hook, access);
 	internal = GET(access, rq, internal_tag);
 	tag = GET(access, rq, tag);
 	st = start_entry(internal, tag, first, e->stride, spread_of(GET(access, rq, q), access));
@@ -401,11 +396,11 @@ static __always_inline int on_requeue(struct request *rq, u32 hook, enum nd_acce
 		return 0;
 	if (cfg_end && s->state == ND_COMPLETED && s->rq == (u64)rq) {
 		finish_without_end(index);
-		emit_retry(s, rq, access);
+		emit_retry(s, rq);
 		return 0;
 	}
 	if (cfg_trace && !cfg_end && s->state == ND_FREE && s->complete_ns == (u64)rq) {
-		emit_retry(s, rq, access);
+		emit_retry(s, rq);
 		return 0;
 	}
 	if (!is_still_of(s, rq))
@@ -416,7 +411,7 @@ static __always_inline int on_requeue(struct request *rq, u32 hook, enum nd_acce
 		return 0;
 	if (completed) {
 		close_unseen(index);
-		emit_retry(s, rq, access);
+		emit_retry(s, rq);
 		return 0;
 	}
 	if (s->state == ND_OPEN) {
@@ -442,7 +437,7 @@ static __always_inline int on_sq(struct request *rq, u16 head, u16 tail, u32 hoo
 
 	if (!s)
 		return 0;
-	tally(this_cpu(), hook, access);
+	hit(hook, access);
 	if (s->state == ND_OPEN)
 		emit_event(ND_KIND_SQ, s, head | (u32)tail << 16);
 	return 0;
@@ -454,7 +449,7 @@ static __always_inline int on_trouble(struct request *rq, u32 kind, u32 hook, en
 
 	if (!s)
 		return 0;
-	tally(this_cpu(), hook, access);
+	hit(hook, access);
 	/* without a trace, the hits are the result */
 	if (traces_events() && s->state == ND_OPEN)
 		emit_event(kind, s, s->setup_out_ns);
@@ -471,7 +466,7 @@ static __always_inline int on_ctrl(struct nvme_ctrl *ctrl, u32 kind, u64 value, 
 	instance = GET(access, ctrl, instance);
 	if (!wanted_ctrl(instance))
 		return 0;
-	tally(this_cpu(), hook, access);
+	hit(hook, access);
 	emit_ctrl(kind, instance, value);
 	return 0;
 }

@@ -45,7 +45,7 @@ static __always_inline u32 generation_of(u64 rq)
 {
 	u64 at = pdu_of((void *)rq) + bpf_core_field_offset(struct nvme_request, genctr);
 
-	return peek(at, ACCESS_BTF) & 0xf;
+	return peek(at) & 0xf;
 }
 
 /* At a completion: the CQE has changed the generation, or has not. A command that ended without a
@@ -53,11 +53,11 @@ static __always_inline u32 generation_of(u64 rq)
 static __noinline int learn_generation(u64 rq)
 {
 	u64 at = pdu_of((void *)rq) + bpf_core_field_offset(struct nvme_request, status);
-	u32 used = command_id_of((void *)rq, ACCESS_BTF) >> 12;
+	u32 used = command_id_of((void *)rq) >> 12;
 
 	if (generation_of(rq) != used)
 		generation_changes = ND_GEN_AT_CQE;
-	else if (used && !(u16)peek(at, ACCESS_BTF))
+	else if (used && !(u16)peek(at))
 		generation_changes = ND_GEN_AT_SETUP;
 	return 0;
 }
@@ -66,8 +66,8 @@ static __noinline int learn_generation(u64 rq)
  * not completed, is idle. */
 static __noinline int is_done(u64 rq)
 {
-	return (u32)FIELD_AT(rq, struct request, state, ACCESS_BTF) == MQ_RQ_COMPLETE ||
-	       !(u32)FIELD_AT(rq, struct request, ref, ACCESS_BTF);
+	return (u32)FIELD_AT(rq, struct request, state) == MQ_RQ_COMPLETE ||
+	       !(u32)FIELD_AT(rq, struct request, ref);
 }
 
 /* Whether the driver has completed the command of this slot. The generation shows it, except after
@@ -86,7 +86,7 @@ static __always_inline int has_completed_of(struct nd_slot *s, u64 rq)
 
 	if (!cfg_recover)
 		return 0;
-	start = FIELD_AT(rq, struct request, start_time_ns, ACCESS_BTF);
+	start = FIELD_AT(rq, struct request, start_time_ns);
 	if (!since)
 		since = s->cqe_ns;
 	if (since && start > since)
@@ -158,13 +158,13 @@ static __noinline int fill_recovered(struct nd_slot *s, struct request *rq, stru
 
 	if (HAVE_RDONLY_CAST) {
 		/* The kernel's own BTF has no type to cast it to. */
-		from = entry_of(rq, ACCESS_BTF);
+		from = entry_of(rq);
 		for (u32 i = 0; i < sizeof(entry) / sizeof(u64); i++)
-			((u64 *)&entry)[i] = peek(from + i * sizeof(u64), ACCESS_BTF);
+			((u64 *)&entry)[i] = peek(from + i * sizeof(u64));
 		found = fill_slot(s, rq, &entry, w, 0, ACCESS_BTF);
 	} else {
-		found = fill_slot(s, rq, (struct nvme_command *)entry_of(rq, ACCESS_PROBE_READ), w,
-				  0, ACCESS_PROBE_READ);
+		found = fill_slot(s, rq, (struct nvme_command *)entry_of(rq), w, 0,
+				  ACCESS_PROBE_READ);
 	}
 	/* Where it is always the same, clang would return nothing, and leave an address of the
 	 * stack in R0, which the verifier rejects. */
@@ -235,19 +235,18 @@ static __noinline struct nd_slot *recover_setup(struct request *rq, int at_end)
 
 /* Whether the request now carries another command than the slot: the setup of the request's
  * command was skipped, and so was the completion of the slot's command. */
-static __always_inline int is_outdated(struct nd_slot *s, struct request *rq, enum nd_access access)
+static __always_inline int is_outdated(struct nd_slot *s, struct request *rq)
 {
-	return cfg_setup_skips && s->cid != command_id_of(rq, access);
+	return cfg_setup_skips && s->cid != command_id_of(rq);
 }
 
 /* The same at the CQE, with one read instead of two. The driver has found the request by the
  * generation, and changes it after its tracepoint. */
-static __always_inline int is_outdated_at_cqe(struct nd_slot *s, struct request *rq,
-					      enum nd_access access)
+static __always_inline int is_outdated_at_cqe(struct nd_slot *s, struct request *rq)
 {
 	u64 at = pdu_of(rq) + bpf_core_field_offset(struct nvme_request, genctr);
 
-	return cfg_setup_skips && (peek(at, access) & 0xf) != s->cid >> 12;
+	return cfg_setup_skips && (peek(at) & 0xf) != s->cid >> 12;
 }
 
 static __always_inline int on_control(u64 what, u32 index)

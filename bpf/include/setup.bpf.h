@@ -50,8 +50,6 @@ static __always_inline int on_start(struct request *rq, u32 hook, enum nd_access
 	struct nd_cpu *cpu = this_cpu();
 	struct nd_start *st;
 
-	if (ignored(hook))
-		return 0;
 	if (access != ACCESS_BTF) {
 		st = start_by_queue(rq, 0, access);
 	} else if (!cpu) {
@@ -88,8 +86,7 @@ static __always_inline int on_setup_in(void *ctx, struct request *rq, u64 cmd, u
 	u32 tid = this_task();
 	struct nd_task *t = task_of(tid);
 
-	if (!hit(hook, access))
-		return 0;
+	hit(hook, access);
 	t->setup_in_rq = (u64)rq;
 	t->setup_in_ns = now;
 	if (cfg_recover)
@@ -115,7 +112,7 @@ static __always_inline u64 start_field(struct request *rq, u64 now, u64 last, en
 	if (access != ACCESS_BTF && cfg_by_name)
 		again = start == last;
 	else
-		again = (u8)FIELD_AT(pdu_of(rq), struct nvme_request, retries, access);
+		again = (u8)FIELD_AT(pdu_of(rq), struct nvme_request, retries);
 	if (start > now || again) {
 		count(ND_START_UNTRUSTED);
 		return 0;
@@ -190,10 +187,9 @@ static __always_inline void close_former(struct nd_start *st, struct request *rq
 
 /* Drops the commands that wait for a doorbell if they belong to another queue, or if the queue
  * shows a doorbell since the first of them was set up: it may have been theirs. */
-static __always_inline void check_waiting(struct nd_task *t, struct request *rq, u64 nvmeq,
-					  enum nd_access access)
+static __always_inline void check_waiting(struct nd_task *t, struct request *rq, u64 nvmeq)
 {
-	u16 announced_tail = FIELD_AT(nvmeq, struct nvme_queue, last_sq_tail, access);
+	u16 announced_tail = FIELD_AT(nvmeq, struct nvme_queue, last_sq_tail);
 
 	if (is_waiting(t) && (t->nvmeq != nvmeq || t->announced_tail != announced_tail)) {
 		if (t->n)
@@ -208,8 +204,7 @@ static __always_inline void check_waiting(struct nd_task *t, struct request *rq,
 /* Adds a command to the list that waits for the task's next doorbell, if that is observed.
  * ND_NO_SLOT: a filter has rejected the command, but the driver announces it, too. */
 static __always_inline void await_doorbell(u32 index, u32 tid, struct nd_task *t, u32 by,
-					   struct request *rq, struct nd_where *w,
-					   enum nd_access access)
+					   struct request *rq, struct nd_where *w)
 {
 	u32 n;
 
@@ -220,9 +215,9 @@ static __always_inline void await_doorbell(u32 index, u32 tid, struct nd_task *t
 		wait_no_more(t);
 	}
 	if (cfg_exit_skips)
-		check_waiting(t, rq, w->nvmeq, access);
+		check_waiting(t, rq, w->nvmeq);
 	if (cfg_context)
-		note_batch(t, w->nvmeq, access);
+		note_batch(t, w->nvmeq);
 	if (targ_any && index == ND_NO_SLOT) {
 		t->last_rq = (u64)rq;
 		t->others++;
@@ -247,20 +242,19 @@ static __always_inline int is_begun(struct nd_task *t, struct nd_slot *s)
 
 /* The same for a command that a filter has rejected, where the tail of the queue shows how many
  * commands were announced. */
-static __always_inline void await_rejected(struct request *rq, struct nd_where *w,
-					   enum nd_access access)
+static __always_inline void await_rejected(struct request *rq, struct nd_where *w)
 {
 	u32 by = cfg_doorbell, tid;
 
 	if (!by || !(cfg_exit_skips || cfg_context) || !(w->points & ND_SAW_DOORBELL))
 		return;
 	tid = this_task();
-	await_doorbell(ND_NO_SLOT, tid, task_of(tid), by, rq, w, access);
+	await_doorbell(ND_NO_SLOT, tid, task_of(tid), by, rq, w);
 }
 
 /* Takes the setup_in time from the task, and adds the command to the task's doorbell list. */
 static __always_inline void take_from_task(struct nd_slot *s, u32 index, struct request *rq,
-					   struct nd_where *w, enum nd_access access)
+					   struct nd_where *w)
 {
 	u32 by = cfg_doorbell, mode = cfg_mode, tid;
 	struct nd_task *t;
@@ -269,7 +263,7 @@ static __always_inline void take_from_task(struct nd_slot *s, u32 index, struct 
 		tid = this_task();
 		t = task_of(tid);
 		if (by && w->points & ND_SAW_DOORBELL)
-			await_doorbell(index, tid, t, by, rq, w, access);
+			await_doorbell(index, tid, t, by, rq, w);
 		if (mode == ND_MODE_FINE && t->setup_in_rq == (u64)rq) {
 			if (is_begun(t, s))
 				s->setup_in_ns = t->setup_in_ns;
@@ -318,20 +312,17 @@ static __always_inline int on_setup_out(void *ctx, struct request *rq, struct nv
 	int found;
 
 	if (!cpu)
-		return count_no_cpu();
-	if (ignored(hook))
 		return 0;
 	tally(cpu, hook, access);
 	cid = WIRE(access, cmd, common.command_id);
-	w = access == ACCESS_BTF ? where(rq, cpu, access)
-				 : where_by_queue(rq, &here, &here, access);
+	w = access == ACCESS_BTF ? where(rq, cpu) : where_by_queue(rq, &here, &here, access);
 	if (w) {
 		index = tag_slot(w->place.first, w->place.tags, GET(access, rq, tag));
 		s = slot_at(index);
 	}
 	if (w && is_left_out(w->place.first)) {
 		count(ND_FILTERED);
-		await_rejected(rq, w, access);
+		await_rejected(rq, w);
 		return 0;
 	}
 	if (!s) {
@@ -348,10 +339,10 @@ static __always_inline int on_setup_out(void *ctx, struct request *rq, struct nv
 	if (found != WANTED) {
 		count(found == UNATTRIBUTED ? ND_UNATTRIBUTED : ND_FILTERED);
 		s->state = ND_SKIPPED;
-		await_rejected(rq, w, access);
+		await_rejected(rq, w);
 		return 0;
 	}
-	take_from_task(s, index, rq, w, access);
+	take_from_task(s, index, rq, w);
 	if (cfg_trace)
 		s->submission.stack = ctx ? stack_here(ctx, ND_STACK_SUBMIT) : stack;
 	s->state = ND_OPEN;
@@ -364,7 +355,7 @@ static __always_inline int on_setup_out(void *ctx, struct request *rq, struct nv
 	s->start_ns = start;
 	s->setup_out_ns = now;
 	if (cfg_waits)
-		take_waits(s, st, rq, access);
+		take_waits(s, st, rq);
 	emit_submit(s, now);
 	return 0;
 }
@@ -378,12 +369,12 @@ static __always_inline int on_setup_return(u32 hook)
 	u64 rq, cmd;
 
 	if (t->setup_tid != tid || !t->setup_in_rq) {
-		tally(this_cpu(), hook, ACCESS_PROBE_READ);
+		hit(hook, ACCESS_PROBE_READ);
 		count(ND_UNTRACKED);
 		return 0;
 	}
 	rq = t->setup_in_rq;
 	t->setup_tid = 0;
-	cmd = cfg_cmd_arg ? t->setup_cmd : entry_of((void *)rq, ACCESS_PROBE_READ);
+	cmd = cfg_cmd_arg ? t->setup_cmd : entry_of((void *)rq);
 	return on_setup_out(0, (void *)rq, (void *)cmd, t->setup_stack, hook, ACCESS_PROBE_READ);
 }

@@ -367,11 +367,11 @@ static __always_inline struct nd_ctrl *ctrl_of(struct request *rq, struct reques
 		*address = 0;
 		return bpf_map_lookup_elem(&ctrls, instance);
 	}
-	ctrl = FIELD_AT(pdu_of(rq), struct nvme_request, ctrl, access);
+	ctrl = FIELD_AT(pdu_of(rq), struct nvme_request, ctrl);
 	if (!ctrl)
 		return 0;
 	*address = ctrl;
-	*instance = FIELD_AT(ctrl, struct nvme_ctrl, instance, access);
+	*instance = FIELD_AT(ctrl, struct nvme_ctrl, instance);
 	return bpf_map_lookup_elem(&ctrls, instance);
 }
 
@@ -382,10 +382,10 @@ static __noinline int fits(struct request_queue *q, u64 ctrl, u32 instance)
 	u64 set = (u64)BPF_CORE_READ(q, tag_set);
 	struct device *device;
 
-	if (!set || (set != FIELD_AT(ctrl, struct nvme_ctrl, tagset, ACCESS_PROBE_READ) &&
-		     set != FIELD_AT(ctrl, struct nvme_ctrl, admin_tagset, ACCESS_PROBE_READ)))
+	if (!set || (set != FIELD_AT(ctrl, struct nvme_ctrl, tagset) &&
+		     set != FIELD_AT(ctrl, struct nvme_ctrl, admin_tagset)))
 		return 0;
-	device = (void *)FIELD_AT(ctrl, struct nvme_ctrl, device, ACCESS_PROBE_READ);
+	device = (void *)FIELD_AT(ctrl, struct nvme_ctrl, device);
 	return number_in((u64)BPF_CORE_READ(device, kobj.name)) == (int)instance;
 }
 
@@ -400,7 +400,7 @@ static __always_inline u32 is_io(struct request_queue *q, u64 ctrl, enum nd_acce
 	if (!ctrl)
 		return 0; /* no driver types */
 	tags = (u64)GET(access, q, tag_set);
-	return tags == FIELD_AT(ctrl, struct nvme_ctrl, tagset, access);
+	return tags == FIELD_AT(ctrl, struct nvme_ctrl, tagset);
 }
 
 /* Results of learn_queue(). 0: the id is beyond the table, or the queue contradicts the types. */
@@ -447,7 +447,7 @@ static __always_inline int is_nvme_disk(struct request *rq, struct request_queue
 		d = GET(access, q, disk);
 	else
 		d = GET(access, rq, rq_disk);
-	return d && is_nvme_name(FIELD_AT((u64)d, struct gendisk, disk_name, access));
+	return d && is_nvme_name(FIELD_AT((u64)d, struct gendisk, disk_name));
 }
 
 /* Finds them from the request. Caches an I/O queue in `w`, an admin queue in `admin`. NULL: the
@@ -512,8 +512,7 @@ static __noinline struct nd_where *where_slowly(struct request *rq, struct nd_wh
 /* Like where_by_queue(), usually from the cache. The addresses of queues and controllers are used
  * again, but no controller, namespace or queue appears without admin commands (at least Identify),
  * and each of these invalidates the cache. Admin queues are never cached. */
-static __always_inline struct nd_where *where(struct request *rq, struct nd_cpu *cpu,
-					      enum nd_access access)
+static __always_inline struct nd_where *where(struct request *rq, struct nd_cpu *cpu)
 {
 	u64 hctx = (u64)rq->mq_hctx;
 	struct nd_where *w = &cpu->where[place_number(hctx)];

@@ -250,9 +250,8 @@ static __noinline int add_atomically(struct nd_cell *c, struct nd_slot *s, u64 c
 	return 0;
 }
 
-/* Finishes a command whose setup (setup_out_ns is 0), completion (`complete` is 0) or end (`end`
- * is 0) was not observed, in its own row, with the observed intervals. Several programs add to the
- * cells of this row, so they use atomics. */
+/* Finishes any command, with the observed intervals: its setup (setup_out_ns is 0), completion
+ * (`complete` is 0), end (`end` is 0) or other points may not have been observed. */
 static __noinline void finish_partial(struct nd_slot *s, struct nd_cpu *cpu, u64 complete, u64 end)
 {
 	volatile u16 *saw = &s->saw;
@@ -279,6 +278,8 @@ static __noinline void finish_partial(struct nd_slot *s, struct nd_cpu *cpu, u64
 		*saw |= ND_NO_COMPLETE;
 	if (end && end >= complete)
 		*saw |= ND_SAW_END;
+	else if (end)
+		count(ND_NEGATIVE);
 	seen_before(s, *saw);
 	if (cfg_trace) {
 		if (!complete)
@@ -293,7 +294,12 @@ static __noinline void finish_partial(struct nd_slot *s, struct nd_cpu *cpu, u64
 		return;
 	}
 	s->saw = pattern;
-	add_atomically(c, s, complete, end);
+	/* Rare programs, too, add to the rows of commands without a setup, a completion or an end.
+	 */
+	if (cpu->shares || pattern & ND_NO_ANY || (cfg_end && !end))
+		add_atomically(c, s, complete, end);
+	else
+		add_merged(c, s, complete, end);
 }
 
 /* Counts a failure of the slot's command: ND_FAIL_* or its status type. */
@@ -331,52 +337,36 @@ static __always_inline void end_filtered(struct nd_slot *s)
 	s->rq = 0;
 }
 
-/* Finishes a command. `end` is 0 if blk-mq's end was not observed. */
+/* Finishes a command; fast if its points are as usual. `end` is 0 if blk-mq's end was not observed.
+ */
 static __always_inline void finish(struct nd_slot *s, struct nd_cpu *cpu, u64 complete, u64 end)
 {
 	/* Read once: each use of a constant is a load. */
-	u32 mode = cfg_mode;
+	u32 mode = cfg_mode, saw = 0;
 	struct nd_cell *c;
-	u32 saw;
+	int usual;
 
 	end_slot(s);
-	if (cfg_recover && !s->setup_out_ns) {
+	if (mode == ND_MODE_TOTAL)
+		usual = s->setup_out_ns && complete >= s->setup_out_ns;
+	else
+		usual = (mode == ND_MODE_FINE ? end >= complete : !end) &&
+			in_order(s, complete, mode);
+	if (!usual || cpu->shares) {
 		finish_partial(s, cpu, complete, end);
 		return;
 	}
-	if (complete < s->setup_out_ns) {
-		count(ND_NEGATIVE);
-		complete = s->setup_out_ns;
-	}
-	if (mode == ND_MODE_TOTAL) {
-		saw = 0;
-	} else if (in_order(s, complete, mode)) {
-		saw = mode == ND_MODE_FINE ? ND_SAW_ALL & ~ND_SAW_END : ND_SAW_BASIC;
-		s->saw = saw;
-	} else {
-		validate_points(s, complete, mode);
-		saw = *(volatile u16 *)&s->saw;
-	}
-	if (end) {
-		if (end >= complete)
-			saw |= ND_SAW_END;
-		else
-			count(ND_NEGATIVE);
-	}
+	if (mode != ND_MODE_TOTAL)
+		s->saw = saw = mode == ND_MODE_FINE ? ND_SAW_ALL : ND_SAW_BASIC;
 	saw |= seen_before(s, saw);
 	FORGET(complete);
 	if (cfg_end)
 		FORGET(end);
 	if (cfg_trace && !finish_trace(s, cpu, saw, complete, end))
 		return;
-	c = cpu ? cell_of(s, &saw, cpu) : 0;
+	c = cell_of(s, &saw, cpu);
 	if (!c) {
 		count_rowless(kept_key(s), s->bytes);
-		return;
-	}
-	if (cpu->shares) {
-		s->saw = saw;
-		add_atomically(c, s, complete, end);
 		return;
 	}
 	if (mode == ND_MODE_TOTAL) {

@@ -298,7 +298,7 @@ static void set_up_and_end(u32 i)
 	run_as(DISPATCHER);
 	find_submitter(&by, &s, &requests_of[i], ACCESS_BTF);
 	s.setup_out_ns = bpf_ktime_get_ns();
-	note_bios(&s, 0, &requests_of[i], ACCESS_BTF);
+	note_bios(&s, 0, &requests_of[i]);
 	bios = l->count << ND_BIOS_SHIFT | (s.setup_out_ns - l->oldest_ns);
 	requests++;
 	merged += l->count - 1;

@@ -21,7 +21,7 @@ static void run(int ms)
 {
 	while (ms--) {
 		now_ns += MS;
-		on_tick_of(&cpu, NULL);
+		on_tick(&cpu, NULL);
 	}
 }
 

@@ -286,12 +286,12 @@ fn nothing_of_it_is_loaded_unless_asked(outcome: &Outcome) {
         assert!(!end.conditions.is_some());
     }
     let programs = outcome.text("without", "programs");
-    for name in ["bio_btf", "getrq_btf", "tick"] {
+    for name in ["split_btf", "tick"] {
         assert!(!programs.contains(name), "{name}: {programs}");
     }
     assert!(programs.contains("setup_out"), "{programs}");
     let maps = outcome.text("without", "maps");
-    for name in ["activities", "waits", "disks"] {
+    for name in ["activities", "disks"] {
         assert!(!maps.contains(name), "{name}: {maps}");
     }
 }
