@@ -105,16 +105,13 @@ int setup_out_tp(void *ctx)
 		return 0;
 	}
 	key = key_of(instance, nsid, opcode, admin);
-	if (says_blocks(admin, opcode)) {
+	if (says_blocks(admin, opcode))
 		bytes = bytes_of(ctx, instance, nsid);
-		if (cfg_trace == ND_TRACE_FLIGHT)
-			key |= class_of(bytes) << ND_KEY_CLASS_SHIFT;
-		/* The command names blocks, but does not transfer them. */
-		if (!(opcode & 3))
-			bytes = 0;
-	} else if (cfg_trace == ND_TRACE_FLIGHT) {
-		key |= ND_CLASS_SMALL << ND_KEY_CLASS_SHIFT;
-	}
+	if (cfg_trace == ND_TRACE_FLIGHT)
+		key |= class_of(bytes) << ND_KEY_CLASS_SHIFT;
+	/* It may name blocks that it does not transfer. */
+	if (!(opcode & 3))
+		bytes = 0;
 	keep_key(s, key);
 	s->bytes = bytes;
 	s->start_ns = 0;
@@ -171,7 +168,6 @@ int complete_tp(void *ctx)
 	return 0;
 }
 
-/* The event identifies the queue, not the command. */
 SEC("?tp/nvme/nvme_sq")
 int sq_tp(void *ctx)
 {

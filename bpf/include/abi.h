@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The interface between the BPF programs and user space. build.rs makes Rust of it (src/abi, which
- * asserts the sizes). Widths are fixed, padding is explicit. Numbers are enumerators, because BTF
- * has no macros. */
+/* The interface between the BPF programs and user space. build.rs makes Rust of it (src/abi).
+ * Widths are fixed, padding is explicit. Numbers are enumerators, because BTF has no macros. */
 #pragma once
 
 #include <linux/types.h>
@@ -16,8 +15,7 @@ struct nd_failures {
 	__u64 count[ND_FAIL_MAX];
 };
 
-/* What the commands of a group (--by) have in common. Fields that the run does not group by are
- * zero. */
+/* What the commands of a group (--by) have in common; zero: the run does not group by it. */
 struct nd_group {
 	__u64 cgroup; /* id */
 	__u64 comm[2];
@@ -63,9 +61,8 @@ enum nd_group_limit {
 
 _Static_assert(sizeof(struct nd_group) == 48, "no padding");
 
-/* Row key, 54 bits: valid | ctrl 8 | nsid 23 | opcode 8 | admin 1 | size class 2 | pattern 11 (enum
- * nd_saw has 10 so far). The cache stores it with the row number in one word, so that a read cannot
- * tear. */
+/* Row key, 54 bits: valid | ctrl 8 | nsid 23 | opcode 8 | admin 1 | size class 2 | pattern 11. The
+ * cache stores it with the row number in one word, so that a read cannot tear. */
 enum nd_key {
 	ND_KEY_PATTERN_SHIFT = 0,
 	ND_KEY_PATTERN_BITS = 11,
@@ -216,8 +213,8 @@ struct nd_times {
 	__u64 end_ns;
 };
 
-/* With --stages=full, behind nd_times: points before the request. Its waits are the last before it:
- * each time is the start of the request less the waits that follow. */
+/* With --stages=full, behind nd_times: points before the request. Each wait ends where the next one
+ * begins, the last at the start. */
 struct nd_early_times {
 	__u64 bio_ns;
 	__u64 submit_ns;
@@ -226,12 +223,11 @@ struct nd_early_times {
 	__u64 wbt_ns;
 	__u64 tag_ns;
 	__u64 zone_ns;
-	/* ND_BIOS_SHIFT bits: time from the submission of the oldest bio to the setup. Above:
-	 * number of bios. 0: not known. */
+	/* From ND_BIOS_SHIFT on: number of bios. Below: time from the submission of the oldest to
+	 * the setup. 0: not known. */
 	__u64 bios;
 };
 
-/* The common part of the two kinds of events about a finished command. */
 struct nd_end {
 	struct nd_event event;
 	struct nd_outcome outcome;
@@ -300,7 +296,7 @@ struct nd_pause {
 	__u64 freeze_ns;
 };
 
-/* The bio for which a request was allocated: two times, and how long it waited for what. */
+/* The bio for which a request was allocated: when it came, and how long it waited for what. */
 struct nd_waits {
 	__u64 start_ns; /* of the request that waited; 0: not known */
 	__u64 submit_ns;
@@ -336,13 +332,12 @@ struct nd_submitter {
 	__u32 bytes;
 	__u16 early; /* noted before block_bio_queue, which may be of another task */
 	__u16 rest;  /* a piece was split off, and this has no request yet */
-	/* With conditions: when a bio of device mapper or md was noted. 0: a piece that was split
+	/* Of device mapper or md, with conditions: when it was noted. 0: a piece that was split
 	 * off. */
 	__u64 since_ns;
 };
 
-/* Log-linear buckets: 2^ND_HIST_SUB_BITS per power of two, so half a bucket is at most 6.25 %.
- * src/model/histogram.rs has the same rule; tests/parity.rs compares both. */
+/* Log-linear buckets: 2^ND_HIST_SUB_BITS per power of two, as in src/model/histogram.rs. */
 enum nd_hist_rule {
 	ND_HIST_SUB_BITS = 3,
 	ND_HIST_MAX_EXP = 35,
@@ -363,11 +358,10 @@ enum nd_limit {
 	ND_NO_SLOT = 1 << 30, /* not the number of a slot, whatever tag is added */
 };
 
-/* Set in the numbers of idle tasks, which have no id. */
+/* In the numbers of idle tasks, which have no id. */
 #define ND_IDLE_TASK (1u << 31)
 
-/* The hooks, in the order of src/probe/catalog.rs: build.rs makes the enum. */
-#include "hooks.h"
+#include "hooks.h" /* made by build.rs, from src/probe/catalog.rs */
 
 /* Counters of the ledger. */
 enum nd_count {
@@ -405,8 +399,8 @@ enum nd_count {
 	ND_COUNT_MAX,
 };
 
-/* Points of a command that were observed: a part of the row key, so that merged stages have
- * separate histograms. */
+/* Points that were observed: a part of the row key, so merged stages have histograms of their own.
+ */
 enum nd_saw {
 	ND_SAW_START = 1 << 0,
 	ND_SAW_SETUP_IN = 1 << 1,
@@ -459,7 +453,7 @@ struct nd_hist {
 	__u64 bucket[ND_HIST_BUCKETS];
 };
 
-/* A row of a group of CPUs. The map value has only the histograms of the stage set. */
+/* The map value has only the histograms of the stage set. */
 struct nd_cell {
 	__u64 bytes;
 	__u64 unmeasured; /* commands without an observed interval; in no histogram */
@@ -477,8 +471,8 @@ enum nd_state {
 /* A command in flight. The total and basic stage sets use only the first 64 bytes. */
 struct nd_slot {
 	__u64 rq; /* struct request * of the command */
-	/* Row key << ND_ROW_BITS | row. With ND_KEY_VALID it is the previous command's, with its
-	 * pattern; without, this command's, which has no row yet. */
+	/* Row key << ND_ROW_BITS | row. With ND_KEY_VALID it is the previous command's; without,
+	 * this command's, which has no row yet. */
 	__u64 key;
 	__u64 start_ns;
 	__u64 setup_out_ns;
@@ -495,8 +489,8 @@ struct nd_slot {
 	__u64 setup_in_ns;
 	__u64 issue_ns;
 	__u64 irq_ns;
-	/* Time of the completion, until blk-mq ends the command. In traces that do not observe the
-	 * end: the request of the previous command. */
+	/* Time of the completion. In traces that do not observe the end: the request of the
+	 * previous command. */
 	__u64 complete_ns;
 	/* Traces only. */
 	struct nd_submission submission;
@@ -526,7 +520,7 @@ struct nd_ctrl {
 	__u32 points; /* ND_SAW_*: the points that its transport has */
 };
 
-/* Cached owner of a request_queue. A setup that finds it outdated rewrites it. */
+/* The owner of a request_queue. A setup that finds it outdated rewrites it. */
 struct nd_queue {
 	__u64 q; /* struct request_queue * */
 	__u32 base;
@@ -553,8 +547,8 @@ struct nd_task {
 	__u64 bd;
 	__u32 setup_tid;
 	__u32 inside; /* submitting function: ND_INSIDE_* */
-	/* Of the commands that wait for a doorbell: the last request, the struct nvme_queue *, and
-	 * its last_sq_tail when the first was set up. */
+	/* Of the commands that wait: the last request, the struct nvme_queue *, and its
+	 * last_sq_tail when the first was set up. */
 	__u64 last_rq;
 	__u64 nvmeq;
 	__u16 announced_tail;
@@ -570,7 +564,7 @@ enum nd_inside {
 	ND_INSIDE_COMMIT_RQS = 3,
 };
 
-/* Slots of a blk-mq hardware queue (of one namespace), as one hook caches them on one CPU. */
+/* Slots of a blk-mq hardware queue, as one hook caches them on one CPU. */
 struct nd_place {
 	__u64 hctx; /* struct blk_mq_hw_ctx *; 0: empty */
 	__u32 first;
@@ -607,8 +601,7 @@ struct nd_cpu {
 	__u64 irq_nvmeq;	    /* struct nvme_queue * that the interrupt serves */
 	__u64 irq_id;		    /* see this_interrupt() */
 	__u64 offered[ND_HOOK_MAX]; /* tests only, see ignored() */
-	/* Set before the attach: the first cell of its group, and whether programs add to these
-	 * cells at the same time. */
+	/* The first cell of its group, and whether other CPUs add to these cells, too. */
 	__u32 first_cell;
 	__u32 shares;
 	struct nd_where admin; /* admin queue of the current setup */
@@ -626,7 +619,7 @@ struct nd_stack_sum {
 	__u64 unmeasured; /* as in nd_cell */
 };
 
-/* Requests to the program `control`, which user space runs by BPF_PROG_TEST_RUN. */
+/* Requests to the program `control`. */
 enum nd_control {
 	ND_CONTROL_BEGIN = 0,	  /* begin the run */
 	ND_CONTROL_COMPLETED = 1, /* whether the driver has completed a slot's open command */
@@ -680,7 +673,7 @@ struct nd_activity {
 	struct nd_gap gap[ND_GAPS];
 };
 
-/* The begin of a disk's name: of every name of an NVMe disk all of it. */
+/* The beginning of a disk's name. */
 struct nd_disk_name {
 	__u64 word[2];
 };
@@ -693,18 +686,16 @@ struct nd_disk {
 	__u64 splits;
 };
 
-/* The configuration of a run, which user space sets before the load: constants to the verifier,
- * which removes code that the run does not need. Ordered by size, without padding. */
+/* The configuration of a run: constants to the verifier, which removes what the run does not need.
+ * Ordered by size, without padding. */
 struct nd_config {
 	/* [irq_first, irq_end): the kernel's interrupt entry code. Both 0: unknown. */
 	__u64 irq_first;
 	__u64 irq_end;
-	/* Trace only commands that took at least this long. */
-	__u64 slow_ns;
+	__u64 slow_ns; /* trace only commands that took at least this long */
 	/* Tests only: programs (bits by hook number) that ignore every n-th event. */
 	__u64 test_ignore[(ND_HOOK_MAX + 63) / 64];
 	__u64 targ_opcodes[2][4]; /* bitmaps: I/O, admin */
-	/* A process or the name of a thread must match. */
 	__u64 targ_comms[ND_MAX_LIST][2];
 	__u64 targ_cgroup_id; /* with ND_CGROUP_BIO */
 	__u64 targ_lba_first;
@@ -742,67 +733,46 @@ struct nd_config {
 	__u32 tp_sq_tail;
 	__u32 tp_async_ctrl;
 	__u32 tp_async_result;
-	/* start_hook: block_io_start is attached. start_field: read start_time_ns instead. */
-	__u8 start_hook;
-	__u8 start_field;
-	/* The doorbell has hooks: record the commands that each task sets up. 2: kprobes, which may
-	 * miss a return. */
+	__u8 start_hook;  /* block_io_start is attached */
+	__u8 start_field; /* read start_time_ns instead */
+	/* The doorbell has hooks. 2: kprobes, which may miss a return. */
 	__u8 doorbell;
-	/* Completions may be missed: a second setup of a slot is not necessarily a requeue. */
-	__u8 lossy;
-	/* Commands whose setup or completion was not observed are recovered: the driver's types
-	 * are available, and command ids have a generation (5.14). */
+	__u8 lossy; /* completions may be missed: a second setup need not be a requeue */
+	/* recover.bpf.h: needs the driver's types, and generations in command ids (5.14). */
 	__u8 recover;
-	/* The kernel may skip setups: programs at tracepoints can be preempted (7.0). */
-	__u8 setup_skips;
-	/* The kernel may skip returns of submitting functions: their programs can be preempted. */
-	__u8 exit_skips;
-	/* Interrupts are not threads: the CPU's interrupt count distinguishes them. */
-	__u8 irq_count;
-	/* No nvme types: the controller is identified by the name of the queue's device, and the
-	 * outcome of commands cannot be read. */
+	__u8 setup_skips; /* programs at tracepoints can be preempted (7.0): setups may be missed */
+	__u8 exit_skips;  /* so can those at returns: of submitting functions */
+	__u8 irq_count;	  /* interrupts are no threads: the CPU counts them */
+	/* No nvme types: the name of the queue's device has the controller, and outcomes are not
+	 * known. */
 	__u8 by_name;
-	/* The nvme types come from a file: check that they fit. */
-	__u8 check_fit;
-	/* block_rq_issue and block_rq_requeue: the request is the second argument (before 5.11). */
-	__u8 rq_second;
-	/* The command is nvme_setup_cmd's third argument (before 5.14), not in nvme_request. */
-	__u8 cmd_arg;
-	/* Fine stage set: a command is finished when blk-mq ends it, not at its completion. */
-	__u8 end;
-	__u8 trace; /* ND_TRACE_* */
-	__u8 stack; /* ND_STACK_* */
-	/* Take the submission stack at the entry of nvme_setup_cmd: kretprobes have none. */
-	__u8 stack_at_entry;
+	__u8 check_fit; /* the nvme types come from a file: check that they fit */
+	__u8 rq_second; /* block_rq_issue and block_rq_requeue have (queue, request), before 5.11 */
+	__u8 cmd_arg;	/* nvme_setup_cmd has the command (before 5.14), not nvme_request */
+	__u8 end;	/* fine stages: a command is finished when blk-mq ends it */
+	__u8 trace;	/* ND_TRACE_* */
+	__u8 stack;	/* ND_STACK_* */
+	__u8 stack_at_entry; /* at submission: kretprobes have none */
 	__u8 errors;
 	__u8 targ_no_admin;
 	__u8 targ_no_io;
 	__u8 targ_by_opcode;
 	__u8 targ_by_cgroup; /* ND_CGROUP_*; 0: no such filter */
-	/* Processes, threads and the cgroup mean the submitter. */
-	__u8 targ_submitter;
+	__u8 targ_submitter; /* processes, threads and the cgroup mean the submitter */
 	__u8 targ_by_lba;
-	__u8 targ_any; /* any filter */
-	/* Observe the conditions of commands (ND_BESIDE_*); traces only. */
-	__u8 context;
-	/* Interrupt handlers interrupt tasks: they are not threads. */
-	__u8 hard_irq;
-	/* The preemption count of a CPU shows soft interrupts (not on PREEMPT_RT). */
-	__u8 softirq;
-	/* Without a trace: count failed commands by controller and status type. */
-	__u8 count_status;
-	/* A program with typed arguments may interrupt itself on its CPU (before 6.1). */
-	__u8 nests;
-	/* Without a trace: count the commands of each queue, and report the slowest. */
-	__u8 details;
+	__u8 targ_any;	   /* any filter */
+	__u8 context;	   /* ND_BESIDE_*; traces only */
+	__u8 hard_irq;	   /* interrupt handlers are no threads */
+	__u8 softirq;	   /* the preemption count shows soft interrupts (not on PREEMPT_RT) */
+	__u8 count_status; /* not in traces: failed commands by controller and status type */
+	__u8 nests;	   /* programs with typed arguments may interrupt themselves (before 6.1) */
+	__u8 details;	   /* not in traces: commands of each queue, and the slowest */
 	__u16 rows;
 	__u16 wait_points; /* ND_WAIT_* */
 	__u16 by;	   /* ND_BY_* */
-	/* Observe the waits before the request (bio.bpf.h). */
-	__u8 waits;
-	/* block_getrq shows when a bio gets its request (on_bio_start()). */
-	__u8 start_bio;
-	__u8 who; /* ND_WHO_* */
+	__u8 waits;	   /* bio.bpf.h */
+	__u8 start_bio;	   /* block_getrq shows when a bio gets its request */
+	__u8 who;	   /* ND_WHO_* */
 	/* The size class of a group, by 1 + the exponent of its bytes, rounded up; no data: 0. */
 	__u8 by_size[64];
 	__u8 unused[6];

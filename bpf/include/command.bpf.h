@@ -5,14 +5,12 @@
 #include "emit.bpf.h"
 #include "origin.bpf.h"
 
-/* Groups (--by). The first groups take free numbers, which their row keys have in place of the
- * namespace. Commands of later ones are in the rows of ND_GROUP_OTHER, and counted by group as
- * candidates: user space gives the busiest the numbers of idle groups (src/session/groups). */
-
+/* Groups (--by) have numbers, and their row keys have these in place of the namespace. Commands of
+ * groups without one are in the rows of ND_GROUP_OTHER, and counted as candidates: user space gives
+ * the busiest the numbers of idle groups (src/session/groups). */
 MAP(groups, HASH, struct nd_group, struct nd_group_row, ND_MAX_GROUPS);
 FREE_MAP(free_groups);
 
-/* Commands of groups without a number. The busiest stay. */
 MAP(candidates, LRU_HASH, struct nd_group, u64,
     ND_MAX_CANDIDATES); /* user space adds some for each CPU */
 

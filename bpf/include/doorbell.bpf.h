@@ -16,9 +16,8 @@ static __always_inline u32 entries_between(u32 from, u32 to, u32 depth)
 	return to >= from ? to - from : to + depth - from;
 }
 
-/* How `n` entries from the tail `old` on were announced, in a ring of `depth` entries. The event
- * index moved from `from` to `to` meanwhile; the driver writes the register if it is one of the new
- * entries. */
+/* How `n` entries from the tail `old` on were announced. The event index moved from `from` to `to`
+ * meanwhile. */
 static __always_inline u8 announced_how(u32 old, u32 n, u32 depth, u32 from, u32 to)
 {
 	u32 before = entries_between(old, from, depth), after = entries_between(old, to, depth);
@@ -55,8 +54,8 @@ static __always_inline void note_batch(struct nd_task *t, u64 nvmeq)
 	t->event_index = peek(index);
 }
 
-/* How the driver announced the `n` commands of this batch; ND_BESIDE_*. Not known if other commands
- * were announced since the batch began: the driver's decision may have been about these. */
+/* How the driver announced the `n` commands of this batch. Not known if others were announced since
+ * it began: the driver's decision may have been about these. */
 static __always_inline u8 announcement_of(struct nd_task *t, u32 n)
 {
 	u64 nvmeq = t->nvmeq, index;
@@ -75,7 +74,6 @@ static __always_inline u8 announcement_of(struct nd_task *t, u32 n)
 	return announced_how(old, n, depth, t->event_index, (u16)peek(index));
 }
 
-/* `beside`: how the command was announced, if observed. */
 static __always_inline void announce(struct nd_task *t, u32 i, u32 tid, u64 now, u8 beside)
 {
 	struct nd_slot *s = slot_at(t->slot[i]);
@@ -103,9 +101,8 @@ static __always_inline int are_all(struct nd_task *t, u32 n, u64 rq)
 	return n == entries_between(t->announced_tail, last, OF_QUEUE(t->nvmeq, q_depth));
 }
 
-/* The task has rung the doorbell: stamps the commands that it has set up since the last one, unless
- * they have completed or another task has taken the slot. `rq`: the command, if the function
- * submits only one. */
+/* The task has rung the doorbell: for all commands that it has set up since the last one. `rq`: the
+ * command, if the function submits only one. */
 static __always_inline int ring_doorbell(u64 rq)
 {
 	u64 now = bpf_ktime_get_ns();
@@ -138,8 +135,8 @@ static __always_inline int on_doorbell(u32 hook, enum nd_access access)
 	return ring_doorbell(0);
 }
 
-/* Marks the command that this task set up last: it never reached the SQ. blk-mq issues it again (no
- * resources) or ends it with an error. This setup has no completion. */
+/* The command that this task set up last never reached the SQ. blk-mq issues it again (no
+ * resources) or ends it with an error. */
 static __always_inline void mark_rejected(u64 rq)
 {
 	u32 tid = this_task(), n;

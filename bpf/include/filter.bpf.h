@@ -22,7 +22,6 @@ static __always_inline int in_list(const volatile u32 *list, u32 n, u32 value)
 	return 0;
 }
 
-/* Whether a filter needs the submission of the command. */
 static __always_inline int by_submission(void)
 {
 	return targ_pid_count || targ_comm_count || targ_by_cgroup;
@@ -39,7 +38,6 @@ static __always_inline int in_cgroup_by_task(void)
 	return 1;
 }
 
-/* Whether a filter asks for this process or for a thread of this name. */
 static __always_inline int wanted_process(u32 tgid, u64 comm[2])
 {
 	if (!targ_pid_count && !targ_comm_count)
@@ -55,7 +53,6 @@ static __always_inline int wanted_process(u32 tgid, u64 comm[2])
 	return 0;
 }
 
-/* The same for the current task. */
 static __always_inline int wanted_caller(void)
 {
 	u64 comm[2] = {};
@@ -152,7 +149,6 @@ static __always_inline u64 cgroup_id_of(u64 at)
 	return bpf_get_current_cgroup_id();
 }
 
-/* Whether a cgroup is the one with this id, or below it. */
 static __always_inline int is_within(u64 cgroup, u64 id)
 {
 	u64 at;
@@ -169,7 +165,7 @@ static __always_inline int is_within(u64 cgroup, u64 id)
 	return 0;
 }
 
-/* Whether the command is of the cgroup of the filter. The current task submits it. */
+/* The current task submits the command. */
 static __always_inline int wanted_cgroup(struct request *rq)
 {
 	u64 cgroup = targ_by_cgroup == ND_CGROUP_BIO ? cgroup_of(rq) : 0;

@@ -77,8 +77,7 @@ static __always_inline u64 hist_index(u64 v)
 	return i;
 }
 
-/* Adds to a counter of a cell. If each CPU has its own cells, only the usual program on this CPU
- * writes it. Shared cells need the atomic, and so do rare programs that it may interrupt. */
+/* `atomic`: for cells that CPUs share, and for rare programs that the usual one may interrupt. */
 static __always_inline void add(u64 *to, u64 n, int atomic)
 {
 	if (atomic)

@@ -283,8 +283,6 @@ struct nvme_command {
 
 _Static_assert(sizeof(struct nvme_command) == 64, "an SQE");
 
-/* Reads of memory that no typed pointer leads to, and reads without verifier trust. */
-
 #ifdef ND_NO_KFUNC
 /* libbpf resolves kernel functions in the kernel's BTF. This build is for kernels whose types come
  * from a file. */
@@ -322,7 +320,7 @@ static __always_inline u64 peek(u64 at)
 	}
 }
 
-/* Reads a field of the struct at an address, up to 64 bits. */
+/* A field of the struct at an address, up to 64 bits. */
 #define FIELD_AT(at, type, field) peek((at) + bpf_core_field_offset(type, field))
 
 /* Drops verifier trust: slower loads, faster verification. For each pointer read through a trusted
@@ -356,12 +354,8 @@ static __always_inline void name_caller(u64 comm[2])
 }
 
 #ifdef ND_NO_KFUNC
-#define interrupts() 0
-
-static __always_inline int soft_interrupt(void)
-{
-	return -1;
-}
+#define interrupts()	 0
+#define soft_interrupt() -1
 #else
 extern const struct kernel_stat kstat __ksym __weak;
 
@@ -403,13 +397,12 @@ static __always_inline u64 pdu_of(struct request *rq)
 	return (u64)rq + bpf_core_type_size(struct request);
 }
 
-/* The address of the SQE of a request. */
 static __always_inline u64 entry_of(struct request *rq)
 {
 	return FIELD_AT(pdu_of(rq), struct nvme_request, cmd);
 }
 
-/* The command id of a request, as on the wire. */
+/* As on the wire. */
 static __always_inline u32 command_id_of(struct request *rq)
 {
 	return peek(entry_of(rq)) >> 16 & 0xffff;

@@ -5,8 +5,6 @@
 #include "abi.h"
 #include "kernel.bpf.h"
 
-/* The configuration of a run (abi.h). It has its own section, which is one map. */
-
 const volatile struct nd_config config SEC(".rodata.config") = {};
 
 /* The settings by name: cfg_mode is config.mode, or a constant where a build fixes it
@@ -45,7 +43,7 @@ ARRAY_MAP(scratches, struct nd_scratch, 1);
 ARRAY_MAP(failures, struct nd_failures, 1); /* by controller */
 ARRAY_MAP(queue_counts, u64, 1);	    /* see points.bpf.h */
 ARRAY_MAP(slow_bar, u64, 1);		    /* see points.bpf.h */
-/* Never written: the initial value of a new sum. */
+/* The initial value of a new sum. */
 ARRAY_MAP(empty, struct nd_stack_sum, 1);
 
 /* Distinct stacks by a hash of their frames, and the latencies of the commands of each. */
@@ -83,8 +81,8 @@ static __always_inline struct nd_cpu *this_cpu(void)
 	return bpf_map_lookup_elem(&cpus, &cpu);
 }
 
-/* Counts a hit. The kernel guards programs with typed arguments against themselves (trampolines
- * since 5.12, tracepoints since 6.1): these need no atomics. */
+/* The kernel guards programs with typed arguments against themselves (trampolines since 5.12,
+ * tracepoints since 6.1): these need no atomics. */
 static __always_inline void tally(struct nd_cpu *cpu, u32 hook, enum nd_access access)
 {
 	if (cpu && access == ACCESS_BTF && !cfg_nests)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Who caused a command. The task that calls the driver may be a kernel thread, so a table has the
- * task that submitted each bio, by the address of the bio, and a command has the submitter of its
- * request's first bio. Where a cgroup has limits, blk-throttle looks at a bio before
- * block_bio_queue, which a kernel thread passes if the bio had to wait.
+ * task that submitted each bio, by its address, and a command has the submitter of its first bio.
+ * Where a cgroup has limits, blk-throttle looks at a bio before block_bio_queue, which a kernel
+ * thread passes if the bio had to wait.
  * With --stages=full the bios of NVMe disks are followed anyway (bio.bpf.h), and this table has
- * only those of device mapper and md. Device mapper makes clones for the disk below; where a
- * kernel thread submits one (dm-crypt, thin pools), the submitter of the original counts.
- * block_bio_complete shows only the end of bios without a request. The others stay until their
- * address is used again, or the table is full: the sector must be the bio's. */
+ * only those of device mapper and md. Where a kernel thread submits a clone of device mapper's
+ * (dm-crypt, thin pools), the submitter of the original counts. block_bio_complete shows only the
+ * end of bios without a request. The others stay until their address is used again, or the table is
+ * full: the sector must be the bio's. */
 #pragma once
 
 #include "filter.bpf.h"
@@ -61,7 +61,6 @@ static __always_inline int is_upper_name(u64 word)
 MAP(submitters, LRU_HASH, u64, struct nd_submitter,
     ND_SUBMITTERS); /* user space adds some for each CPU */
 
-/* Whether a bio that this task submits is of the cgroup of the filter, or below it. */
 static __always_inline int within_wanted(u64 cgroup)
 {
 	if (!targ_submitter || !targ_by_cgroup)
@@ -71,7 +70,6 @@ static __always_inline int within_wanted(u64 cgroup)
 	return bpf_current_task_under_cgroup(&cgroups, 0) == 1;
 }
 
-/* Whether an entry with this place is of this bio, not of an earlier one with its address. */
 static __always_inline int has_place(u64 bio, u64 sector, u32 bytes)
 {
 	return sector == BIO_FIELD(bio, bi_iter.bi_sector) &&
@@ -112,7 +110,6 @@ static __always_inline int is_kernel_thread(void)
 /* The bios of device mapper and md are timed. */
 #define TIMES_UPPER (cfg_context && cfg_waits)
 
-/* Whether a bio is of an NVMe disk, or of a disk that may be above one. */
 static __always_inline int is_followed(u64 bio)
 {
 	u64 name = peek(disk_name_of(bio));
@@ -170,8 +167,7 @@ static __always_inline void who_submits(struct nd_sender *by, u64 bio)
 		*by = found->by;
 }
 
-/* Notes the current task as the one that submits a bio, unless another passes on one that has its
- * entry. `early`: before block_bio_queue. */
+/* Notes who submits a bio, unless it has its entry. `early`: before block_bio_queue. */
 static __always_inline int note_submission_of(u64 bio, u8 early, u32 hook)
 {
 	struct nd_submitter by = {}, *was;
@@ -222,7 +218,6 @@ static __always_inline int on_submitted_done(u64 bio, u32 hook)
 	return 0;
 }
 
-/* The submission of a request's first bio; NULL: not observed, or no bio. */
 static __always_inline struct nd_submitter *submitter_of(struct request *rq, enum nd_access access)
 {
 	u64 bio = FIELD_AT((u64)rq, struct request, bio);
@@ -254,7 +249,7 @@ static __always_inline void find_submitter(struct nd_sender *by, struct nd_slot 
 		by_this_task(by, 0);
 }
 
-/* The submitter of a command that ends, whose bio has not ended yet. */
+/* Of a command that ends, whose bio has not ended yet. */
 static __always_inline void put_submitter(struct nd_origin *o, struct request *rq,
 					  enum nd_access access)
 {
@@ -300,8 +295,7 @@ static __always_inline void note_origin(struct nd_slot *s, struct request *rq, i
 		o->io_cgroup = cgroup_id_of(cfg_who & ND_WHO_BIO ? cgroup_of(rq) : 0);
 }
 
-/* Whether a command that the current task sets up is one of those that the run asks for: WANTED,
- * FILTERED or UNATTRIBUTED. */
+/* WANTED, FILTERED or UNATTRIBUTED, for a command that the current task sets up. */
 static __always_inline int wanted_who(struct nd_slot *s, struct request *rq, enum nd_access access)
 {
 	if (targ_submitter)

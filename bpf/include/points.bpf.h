@@ -5,10 +5,9 @@
 
 #include "recover.bpf.h"
 
-/* `top`: the commands of each queue, and the slowest commands as events. A command is an event if
- * it takes longer than a bar. User space sets the bar before each interval; each event moves it an
- * eighth of the way to its latency. So the slowest command is always an event, and a change of all
- * latencies makes some dozens. */
+/* `top`: the commands of each queue, and as events those that take longer than a bar. User space
+ * sets the bar before each interval; each event moves it an eighth of the way to its latency. So
+ * the slowest command is always an event, and a change of all latencies makes some dozens. */
 
 /* The least number of tags per queue (MIN_STRIDE of src/session/layout.rs): the first slot of a
  * queue, divided by it, is the number of the queue's counter. */
@@ -53,26 +52,22 @@ static __always_inline void read_verdict(struct nd_outcome *o, struct request *r
 	o->status = part_of(pdu, bpf_core_field_offset(struct nvme_request, status), from, word);
 }
 
-/* Records the outcome that the driver reports, if the driver's types are available. */
 static __always_inline void note_outcome(struct nd_outcome *o, struct request *rq)
 {
-	o->cpu = bpf_get_smp_processor_id();
-	o->known = !cfg_by_name;
-	if (!cfg_context)
-		o->beside = 0;
 	if (cfg_by_name) {
-		o->result = 0;
-		o->status = 0;
-		o->retries = 0;
-		o->flags = 0;
+		*o = (struct nd_outcome){.cpu = bpf_get_smp_processor_id(),
+					 .beside = cfg_context ? o->beside : 0};
 		return;
 	}
+	o->cpu = bpf_get_smp_processor_id();
+	o->known = 1;
+	if (!cfg_context)
+		o->beside = 0;
 	o->result = FIELD_AT(pdu_of(rq), struct nvme_request, result);
 	read_verdict(o, rq);
 }
 
-/* Emits the event of a finished command. The slot still has its times. With submitters, it ends
- * with the command's. */
+/* The slot still has the times of the finished command. */
 static __always_inline void emit_slow(struct nd_slot *s, struct request *rq, u64 complete, u64 end,
 				      enum nd_access access)
 {
@@ -102,8 +97,6 @@ static __always_inline void emit_slow(struct nd_slot *s, struct request *rq, u64
 	bpf_ringbuf_submit(p, BPF_RB_NO_WAKEUP);
 }
 
-/* Counts a finished command, and emits it if it is slow. `end` is 0 if blk-mq's end is not
- * observed. */
 static __always_inline void note_details(struct nd_slot *s, struct request *rq, u64 complete,
 					 u64 end, enum nd_access access)
 {
@@ -148,8 +141,7 @@ static __always_inline int on_issue(struct request *rq, u32 hook, enum nd_access
 	return 0;
 }
 
-/* Identifies an interrupt on this CPU, by the count of interrupts and the interrupted task. Other
- * interrupts and other tasks have other values. */
+/* Identifies an interrupt on this CPU, by the count of interrupts and the interrupted task. */
 static __always_inline u64 this_interrupt(void)
 {
 	return interrupts() ^ bpf_get_current_pid_tgid() << 32;

@@ -10,7 +10,6 @@
 /* RQF_IO_STAT before it became an enum (6.12): for kernels without block_io_start (before 6.5). */
 #define RQF_IO_STAT_OLD (1u << 13)
 
-/* The start entry of a request on a queue that is not cached; NULL: not followed. */
 static __always_inline struct nd_start *start_by_queue(struct request *rq, struct nd_place *p,
 						       enum nd_access access)
 {
@@ -50,10 +49,10 @@ static __always_inline int on_start(struct request *rq, u32 hook, enum nd_access
 	struct nd_cpu *cpu = this_cpu();
 	struct nd_start *st;
 
+	if (!cpu)
+		return 0;
 	if (access != ACCESS_BTF) {
 		st = start_by_queue(rq, 0, access);
-	} else if (!cpu) {
-		st = start_slowly(rq, 0);
 	} else {
 		u64 hctx = (u64)rq->mq_hctx;
 		struct nd_place *p = place_of(cpu, ND_AT_START, hctx);
@@ -100,8 +99,8 @@ static __always_inline int on_setup_in(void *ctx, struct request *rq, u64 cmd, u
 	return 0;
 }
 
-/* start_time_ns, for kernels without block_io_start (before 6.5). Rejected: zero (iostats off), a
- * retry (it has the start of the first attempt), later than now. */
+/* start_time_ns, for kernels without block_io_start (before 6.5). 0: none (iostats off), later than
+ * now, or of a retry (it has the start of the first attempt). */
 static __always_inline u64 start_field(struct request *rq, u64 now, u64 last, enum nd_access access)
 {
 	u64 start = GET(access, rq, start_time_ns);
@@ -118,15 +117,6 @@ static __always_inline u64 start_field(struct request *rq, u64 now, u64 last, en
 		return 0;
 	}
 	return start;
-}
-
-/* A second setup without a requeue event: nvme_queue_rqs() leaves the requests that it cannot
- * prepare on the list, and blk-mq issues them one by one. */
-static __always_inline void count_requeue(struct nd_slot *s)
-{
-	count(ND_REQUEUED);
-	if (traces_events())
-		emit_event(ND_KIND_REQUEUE, s, 0);
 }
 
 /* Closes the command that is still in a slot when `rq` is set up there. Returns its start if `rq`
@@ -146,7 +136,11 @@ static __always_inline u64 close_slot(struct nd_slot *s, u32 index, struct reque
 	} else if (s->state == ND_OPEN) {
 		again = cfg_recover || !cfg_lossy || s->cid >> 12 == cid >> 12;
 		if (again && s->rq == (u64)rq) {
-			count_requeue(s);
+			/* No event shows it: nvme_queue_rqs() leaves the requests that it cannot
+			 * prepare on the list, and blk-mq issues them one by one. */
+			count(ND_REQUEUED);
+			if (traces_events())
+				emit_event(ND_KIND_REQUEUE, s, 0);
 			return s->start_ns;
 		}
 		count(ND_OVERWRITTEN);
@@ -154,16 +148,9 @@ static __always_inline u64 close_slot(struct nd_slot *s, u32 index, struct reque
 	return 0;
 }
 
-/* Whether the slot's command is over. The next command with its tag closes it. */
-static __always_inline int is_over(struct nd_slot *s, struct request *rq)
-{
-	return cfg_recover &&
-	       ((cfg_end && s->state == ND_COMPLETED) || has_completed_of(s, (u64)rq));
-}
-
-/* A scheduled request may return with another driver tag: finds its first slot by the scheduler's
- * tag, and closes it, unless its command is over: another CPU may be setting up the next one. This
- * program may be preempted between the tests, so the owner is tested again after them. */
+/* A scheduled request may return with another driver tag: closes its first slot, unless its command
+ * is over: the next one with its tag does that, perhaps now, on another CPU. This program may be
+ * preempted between the tests, so the owner is tested again after them. */
 static __always_inline void close_former(struct nd_start *st, struct request *rq, u32 index,
 					 u32 cid, u64 *start)
 {
@@ -173,7 +160,8 @@ static __always_inline void close_former(struct nd_start *st, struct request *rq
 	if (st->setup_rq == (u64)rq && st->setup_slot != index) {
 		former = slot_at(st->setup_slot);
 		if (former && is_still_of(former, rq) && former->state != ND_FREE &&
-		    !is_over(former, rq) && is_still_of(former, rq)) {
+		    !(cfg_recover && cfg_end && former->state == ND_COMPLETED) &&
+		    !has_completed_of(former, (u64)rq) && is_still_of(former, rq)) {
 			again = close_slot(former, st->setup_slot, rq, cid, 0);
 			if (again)
 				*start = again;
@@ -185,8 +173,8 @@ static __always_inline void close_former(struct nd_start *st, struct request *rq
 	st->setup_slot = index;
 }
 
-/* Drops the commands that wait for a doorbell if they belong to another queue, or if the queue
- * shows a doorbell since the first of them was set up: it may have been theirs. */
+/* Drops the commands that wait for a doorbell if they belong to another queue, or if it has had a
+ * doorbell since the first of them was set up, which may have been theirs. */
 static __always_inline void check_waiting(struct nd_task *t, struct request *rq, u64 nvmeq)
 {
 	u16 announced_tail = FIELD_AT(nvmeq, struct nvme_queue, last_sq_tail);
@@ -201,8 +189,8 @@ static __always_inline void check_waiting(struct nd_task *t, struct request *rq,
 	t->last_rq = (u64)rq;
 }
 
-/* Adds a command to the list that waits for the task's next doorbell, if that is observed.
- * ND_NO_SLOT: a filter has rejected the command, but the driver announces it, too. */
+/* Adds a command to the list that waits for the task's next doorbell. ND_NO_SLOT: see
+ * await_rejected(). */
 static __always_inline void await_doorbell(u32 index, u32 tid, struct nd_task *t, u32 by,
 					   struct request *rq, struct nd_where *w)
 {
@@ -240,8 +228,7 @@ static __always_inline int is_begun(struct nd_task *t, struct nd_slot *s)
 	return !cfg_recover || (generation & 0xf) == s->cid >> 12;
 }
 
-/* The same for a command that a filter has rejected, where the tail of the queue shows how many
- * commands were announced. */
+/* A filter has rejected the command, but it is announced, and may be counted with the others. */
 static __always_inline void await_rejected(struct request *rq, struct nd_where *w)
 {
 	u32 by = cfg_doorbell, tid;
@@ -252,7 +239,6 @@ static __always_inline void await_rejected(struct request *rq, struct nd_where *
 	await_doorbell(ND_NO_SLOT, tid, task_of(tid), by, rq, w);
 }
 
-/* Takes the setup_in time from the task, and adds the command to the task's doorbell list. */
 static __always_inline void take_from_task(struct nd_slot *s, u32 index, struct request *rq,
 					   struct nd_where *w)
 {
@@ -273,9 +259,8 @@ static __always_inline void take_from_task(struct nd_slot *s, u32 index, struct 
 	}
 }
 
-/* Returns the start entry of a request, if the run needs it. Sets `start` to its time, if the entry
- * has it, and `last` to the previous time in the entry. Closes the slot that the request had under
- * another driver tag. */
+/* The start entry of a request, if the run needs it. Sets `start` to its time, if the entry has it,
+ * and `last` to the previous time in the entry. */
 static __always_inline struct nd_start *take_start(struct request *rq, u32 index, u32 cid,
 						   struct nd_place *place, u64 *start, u64 *last,
 						   enum nd_access access)
@@ -360,8 +345,8 @@ static __always_inline int on_setup_out(void *ctx, struct request *rq, struct nv
 	return 0;
 }
 
-/* A kretprobe at nvme_setup_cmd. It has no arguments: struct nd_task keeps the entry's. If
- * another task overwrites them, the command is counted as untracked. */
+/* A kretprobe has no arguments: struct nd_task keeps the entry's, unless another task overwrites
+ * them. */
 static __always_inline int on_setup_return(u32 hook)
 {
 	u32 tid = this_task();

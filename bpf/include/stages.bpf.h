@@ -5,22 +5,20 @@
 #include "emit.bpf.h"
 #include "rows.bpf.h"
 
-/*
- * The stages before the request (--stages=full), at the end of a command. They are divided thus:
+/* The stages before the request (--stages=full):
  *
  *   submission      block_bio_queue                                     request
  *       |-- throttle --|-- block --|- freeze -|- zone -|- iocost -|- wbt -|- tag -|
  *
- * The waits are measured one by one, and `block` is the rest. So the parts add up to the whole. In
- * time lines `block` comes first, although some of it lies between the waits.
- */
+ * `block` is what is left of the whole. In time lines it comes first, although some of it lies
+ * between the waits. */
 static __always_inline void wait_add(struct nd_hist *h, u64 ns, int atomic)
 {
 	if (ns)
 		hist_add(h, ns, atomic);
 }
 
-/* Adds the stages before the request, which began at `first`. Returns where the command begins. */
+/* The request began at `first`. Returns where the command begins. */
 static __always_inline u64 stages_before(struct nd_cell *c, struct nd_slot *s, u64 first, u32 saw,
 					 int atomic)
 {
@@ -95,8 +93,7 @@ static __always_inline void validate_points(struct nd_slot *s, u64 complete, u32
 	}
 }
 
-/* Fast path of validate_points(): whether all points were observed, in order, as for nearly all
- * commands. */
+/* Whether all points were observed, in order, as for nearly all commands. */
 static __always_inline int in_order(struct nd_slot *s, u64 complete, u32 mode)
 {
 	u64 before = s->setup_out_ns, after = before;
@@ -131,7 +128,6 @@ enum nd_fine {
 	FINE_END
 };
 
-/* For commands with all points of their stage set, in order: nearly all. */
 static __always_inline void stages_basic(struct nd_cell *c, struct nd_slot *s, u64 complete)
 {
 	u64 first = s->start_ns;
@@ -160,7 +156,6 @@ static __always_inline void stages_fine(struct nd_cell *c, struct nd_slot *s, u6
 	hist_add(&c->hist[ND_STAGES_FINE - 1], end - first, 0);
 }
 
-/* A walk along the observed points of a command. */
 struct nd_walk {
 	u64 first; /* the first point; 0: none yet */
 	u64 last;
@@ -250,8 +245,7 @@ static __noinline int add_atomically(struct nd_cell *c, struct nd_slot *s, u64 c
 	return 0;
 }
 
-/* Finishes any command, with the observed intervals: its setup (setup_out_ns is 0), completion
- * (`complete` is 0), end (`end` is 0) or other points may not have been observed. */
+/* Finishes a command, with the observed intervals: any time but one may be 0 (not observed). */
 static __noinline void finish_partial(struct nd_slot *s, struct nd_cpu *cpu, u64 complete, u64 end)
 {
 	volatile u16 *saw = &s->saw;
@@ -294,15 +288,14 @@ static __noinline void finish_partial(struct nd_slot *s, struct nd_cpu *cpu, u64
 		return;
 	}
 	s->saw = pattern;
-	/* Rare programs, too, add to the rows of commands without a setup, a completion or an end.
-	 */
+	/* Rare programs add to rows without a setup, a completion or an end, too. */
 	if (cpu->shares || pattern & ND_NO_ANY || (cfg_end && !end))
 		add_atomically(c, s, complete, end);
 	else
 		add_merged(c, s, complete, end);
 }
 
-/* Counts a failure of the slot's command: ND_FAIL_* or its status type. */
+/* `kind`: ND_FAIL_* or the status type. */
 static __noinline void count_failure(struct nd_slot *s, u32 kind)
 {
 	u32 ctrl = (s->key >> (ND_ROW_BITS + ND_KEY_CTRL_SHIFT)) & (ND_MAX_CTRLS - 1);
@@ -337,8 +330,7 @@ static __always_inline void end_filtered(struct nd_slot *s)
 	s->rq = 0;
 }
 
-/* Finishes a command; fast if its points are as usual. `end` is 0 if blk-mq's end was not observed.
- */
+/* The fast path of finish_partial(). */
 static __always_inline void finish(struct nd_slot *s, struct nd_cpu *cpu, u64 complete, u64 end)
 {
 	/* Read once: each use of a constant is a load. */
