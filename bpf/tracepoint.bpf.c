@@ -43,12 +43,6 @@ static __always_inline u32 bytes_of(void *ctx, u32 instance, u32 nsid)
 	return block ? (FIELD(ctx, tp_setup_cdw10 + 8, u16) + 1) * *block : 0;
 }
 
-static __always_inline int wanted_lba(void *ctx, u32 admin, u32 opcode)
-{
-	return says_blocks(admin, opcode) &&
-	       wanted_blocks(FIELD(ctx, tp_setup_cdw10, u64), FIELD(ctx, tp_setup_cdw10 + 8, u16));
-}
-
 static __always_inline void note_submission(struct nd_submission *a, void *ctx, u32 nsid)
 {
 	bpf_probe_read_kernel(a->cdw, sizeof(a->cdw), ctx + tp_setup_cdw10);
@@ -99,7 +93,9 @@ int setup_out_tp(void *ctx)
 	s->cid = cid;
 	if (!wanted(qid, nsid, opcode, admin) ||
 	    (targ_any && (!wanted_caller() || !in_cgroup_by_task())) ||
-	    (targ_by_lba && !wanted_lba(ctx, admin, opcode))) {
+	    (targ_by_lba && (!says_blocks(admin, opcode) ||
+			     !wanted_blocks(FIELD(ctx, tp_setup_cdw10, u64),
+					    FIELD(ctx, tp_setup_cdw10 + 8, u16))))) {
 		count(ND_FILTERED);
 		s->state = ND_SKIPPED;
 		return 0;

@@ -5,6 +5,36 @@
 
 #include <linux/types.h>
 
+enum nd_limit {
+	ND_MAX_CTRLS = 256,	 /* instances that fit the eight bits of the row key */
+	ND_MAX_QUEUE_IDS = 4096, /* cached request_queue ids (from an ida: small numbers) */
+	ND_ROW_CACHE = 1024,
+	ND_TASKS = 1024,
+	ND_TASK_SLOTS = 256,
+	ND_PLACE_BITS = 4, /* each hook of a CPU caches 16 hardware queues */
+	ND_MAX_LIST = 16,  /* entries of a list filter */
+	ND_MAX_NAMESPACES = 4096,
+	ND_RING_CPUS = 8,     /* CPUs that share a ring of events */
+	ND_LINE = 64,	      /* bytes of a cache line */
+	ND_NO_SLOT = 1 << 30, /* not the number of a slot, whatever tag is added */
+	ND_GROUP_OTHER = 0,   /* the number of all groups without a row */
+	ND_MAX_GROUPS = 256,
+	ND_MAX_CANDIDATES = 4096,
+	ND_STACK_UNSEEN = 1, /* key of the sum of commands whose stack was not observed */
+	ND_STACK_DEPTH = 64,
+	ND_BIOS = 16384,       /* bios between their submission and their request */
+	ND_PAUSES = 4096,      /* tasks that wait for a tag, or in wbt; and those with a bio */
+	ND_CHAIN = 256,	       /* bios of a request that are looked at */
+	ND_BIOS_SHIFT = 48,    /* where the number of bios begins in nd_early_times.bios */
+	ND_SUBMITTERS = 16384, /* bios; the one that was looked up longest ago gives way */
+	ND_GAPS = 64,	       /* gaps that each CPU keeps */
+	ND_TICK_NS = 1000000,  /* period of the timer of a CPU */
+	ND_GAP_NS = 3000000,   /* distance of two ticks above which there is a gap */
+	ND_WAITED_NS = 20000,  /* a wait for a tag above this counts as such */
+	ND_MAX_DISKS = 256,
+	ND_MEMORY_WINDOW = 4096, /* bytes that bpf/memory.bpf.c reads at once */
+};
+
 /* Counters of a controller: first by status code type (bits 10:8). */
 enum nd_failure {
 	ND_FAIL_RETRIED = 8, /* completed commands that were retries */
@@ -51,12 +81,6 @@ enum nd_by {
 	ND_BY_OPCODE = 1 << 8,
 	ND_BY_BIO = 1 << 9, /* with ND_BY_CGROUP: of the bio, if it has one */
 	ND_BY_WHO = ND_BY_PROCESS | ND_BY_COMM | ND_BY_CGROUP,
-};
-
-enum nd_group_limit {
-	ND_GROUP_OTHER = 0, /* the number of all groups without a row */
-	ND_MAX_GROUPS = 256,
-	ND_MAX_CANDIDATES = 4096,
 };
 
 _Static_assert(sizeof(struct nd_group) == 48, "no padding");
@@ -116,11 +140,6 @@ enum nd_stack_at {
 	ND_STACK_NONE = 0,
 	ND_STACK_SUBMIT = 1,
 	ND_STACK_COMPLETE = 2,
-};
-
-enum nd_stack_limit {
-	ND_STACK_UNSEEN = 1, /* key of the sum of commands whose stack was not observed */
-	ND_STACK_DEPTH = 64,
 };
 
 /* What a command requests, and its submitter. */
@@ -253,13 +272,6 @@ struct nd_other {
 	__u64 value;
 };
 
-enum nd_bio_limit {
-	ND_BIOS = 16384,    /* bios between their submission and their request */
-	ND_PAUSES = 4096,   /* tasks that wait for a tag, or in wbt; and those with a bio */
-	ND_CHAIN = 256,	    /* bios of a request that are looked at */
-	ND_BIOS_SHIFT = 48, /* where the number of bios begins in nd_early_times.bios */
-};
-
 /* A bio from its submission to an NVMe disk until it has a request. */
 struct nd_bio {
 	__u64 submit_ns; /* blk-throttle looks at it; without limits as bio_ns */
@@ -318,10 +330,6 @@ struct nd_begun {
 _Static_assert(sizeof(struct nd_last_bio) == 64, "a cache line");
 _Static_assert(sizeof(struct nd_waits) == 64, "a cache line");
 
-enum nd_submitter_limit {
-	ND_SUBMITTERS = 16384, /* bios; the one that was looked up longest ago gives way */
-};
-
 /* nd_sender.tid of a task that is not within the cgroup of the filter. */
 enum nd_unwanted { ND_UNWANTED = 0xffffffff };
 
@@ -342,20 +350,6 @@ enum nd_hist_rule {
 	ND_HIST_SUB_BITS = 3,
 	ND_HIST_MAX_EXP = 35,
 	ND_HIST_BUCKETS = ((ND_HIST_MAX_EXP - ND_HIST_SUB_BITS + 2) << ND_HIST_SUB_BITS),
-};
-
-enum nd_limit {
-	ND_MAX_CTRLS = 256,	 /* instances that fit the eight bits of the row key */
-	ND_MAX_QUEUE_IDS = 4096, /* cached request_queue ids (from an ida: small numbers) */
-	ND_ROW_CACHE = 1024,
-	ND_TASKS = 1024,
-	ND_TASK_SLOTS = 256,
-	ND_PLACE_BITS = 4, /* each hook of a CPU caches 16 hardware queues */
-	ND_MAX_LIST = 16,  /* entries of a list filter */
-	ND_MAX_NAMESPACES = 4096,
-	ND_RING_CPUS = 8,     /* CPUs that share a ring of events */
-	ND_LINE = 64,	      /* bytes of a cache line */
-	ND_NO_SLOT = 1 << 30, /* not the number of a slot, whatever tag is added */
 };
 
 /* In the numbers of idle tasks, which have no id. */
@@ -642,14 +636,6 @@ struct nd_scratch {
 
 _Static_assert(__builtin_offsetof(struct nd_slot, setup_in_ns) == ND_LINE, "a cache line");
 
-enum nd_activity_limit {
-	ND_GAPS = 64,	      /* gaps that each CPU keeps */
-	ND_TICK_NS = 1000000, /* period of the timer of a CPU */
-	ND_GAP_NS = 3000000,  /* distance of two ticks above which there is a gap */
-	ND_WAITED_NS = 20000, /* a wait for a tag above this counts as such */
-	ND_MAX_DISKS = 256,
-};
-
 struct nd_gap {
 	__u64 begin_ns; /* when the tick was due */
 	__u64 end_ns;
@@ -791,7 +777,3 @@ enum nd_by_cgroup {
 };
 
 _Static_assert(sizeof(struct nd_config) == 784 + (ND_HOOK_MAX + 63) / 64 * 8, "no padding");
-
-enum nd_memory_limit {
-	ND_MEMORY_WINDOW = 4096, /* bytes that bpf/memory.bpf.c reads at once */
-};

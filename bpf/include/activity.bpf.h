@@ -4,21 +4,14 @@
 
 #include "bio.bpf.h"
 
-/* struct bpf_perf_event_value: what the kernel has measured of a perf event. */
-struct nd_measured {
-	u64 count;
-	u64 enabled_ns;
-	u64 running_ns;
-};
-
 /* Whether this timer is younger than the last tick: a CPU that goes offline loses its timer, and
  * user space gives it a new one. */
 static __always_inline int is_new_timer(void *ctx, u64 since_tick_ns)
 {
-	struct nd_measured m;
+	struct bpf_perf_event_value timer;
 
-	return !bpf_perf_prog_read_value(ctx, (void *)&m, sizeof(m)) &&
-	       m.enabled_ns < since_tick_ns;
+	return !bpf_perf_prog_read_value(ctx, &timer, sizeof(timer)) &&
+	       timer.enabled < since_tick_ns;
 }
 
 ARRAY_MAP(activities, struct nd_activity, 1);

@@ -405,11 +405,11 @@ static __always_inline int on_bio_gone(u64 bio, u32 hook)
 	return 0;
 }
 
-static __always_inline int on_wait_in(u64 bio, u32 hook)
+static __always_inline int on_wait_in(u64 bio, int zone, u32 hook)
 {
 	struct nd_bio *b = bio_in_table(bio);
 
-	return b ? begin_wait(&b->begin_ns, hook) : 0;
+	return b ? begin_wait(zone ? &b->zone_ns : &b->begin_ns, hook) : 0;
 }
 
 static __always_inline int on_wait_out(u64 bio, int freeze, u32 hook)
@@ -421,13 +421,6 @@ static __always_inline int on_wait_out(u64 bio, int freeze, u32 hook)
 
 /* A zone takes one write at a time (zone write plugging, 6.10). The end of the function shows
  * whether this one waits: until it gets a request, less the waits that come after this one. */
-static __always_inline int on_zone_in(u64 bio, u32 hook)
-{
-	struct nd_bio *b = bio_in_table(bio);
-
-	return b ? begin_wait(&b->zone_ns, hook) : 0;
-}
-
 static __always_inline int on_zone_out(u64 bio, int waits, u32 hook)
 {
 	struct nd_bio *b = waits ? NULL : bpf_map_lookup_elem(&bios, &bio);

@@ -187,20 +187,15 @@ static __always_inline void *reserve(u64 bytes)
 	return ring ? bpf_ringbuf_reserve(ring, bytes, 0) : 0;
 }
 
-static __always_inline int has_origin(void)
-{
-	return cfg_who & ND_WHO_ORIGIN;
-}
-
 static __always_inline void put_origin(void *event, u32 size, struct nd_slot *s)
 {
-	if (has_origin())
+	if (cfg_who & ND_WHO_ORIGIN)
 		__builtin_memcpy(event + size - sizeof(s->origin), &s->origin, sizeof(s->origin));
 }
 
 static __always_inline void emit_submit(struct nd_slot *s, u64 now)
 {
-	u32 size = sizeof(struct nd_submit) + (has_origin() ? sizeof(s->origin) : 0);
+	u32 size = sizeof(struct nd_submit) + (cfg_who & ND_WHO_ORIGIN ? sizeof(s->origin) : 0);
 	struct nd_submit *r;
 
 	if (cfg_trace != ND_TRACE_EVENTS)
@@ -274,7 +269,7 @@ static __always_inline void emit_end(struct nd_slot *s, u32 kind, u32 saw, u64 c
 		size += sizeof(struct nd_times);
 	if (cfg_waits)
 		size += sizeof(struct nd_early_times);
-	if (kind == ND_KIND_PAIR && has_origin())
+	if (kind == ND_KIND_PAIR && cfg_who & ND_WHO_ORIGIN)
 		size += sizeof(struct nd_origin);
 	r = reserve(size);
 	if (!r) {

@@ -67,9 +67,7 @@ static __always_inline int wanted(u32 qid, u32 nsid, u8 opcode, u32 admin)
 {
 	if (!targ_any)
 		return 1;
-	if (targ_no_admin && admin)
-		return 0;
-	if (targ_no_io && !admin)
+	if (admin ? targ_no_admin : targ_no_io)
 		return 0;
 	if (targ_by_opcode && !((targ_opcodes[admin & 1][opcode >> 6] >> (opcode & 63)) & 1))
 		return 0;

@@ -421,30 +421,18 @@ static __always_inline int on_requeue(struct request *rq, u32 hook, enum nd_acce
 	return 0;
 }
 
-/* The device has posted a CQE: report how far it has read the SQ. */
-static __always_inline int on_sq(struct request *rq, u16 head, u16 tail, u32 hook,
-				 enum nd_access access)
+/* An event about a command; without a trace, the hits are the result. `value`: for ND_KIND_SQ how
+ * far the device has read the SQ, as it has posted a CQE. */
+static __always_inline int on_event(struct request *rq, u32 kind, u64 value, u32 hook,
+				    enum nd_access access)
 {
 	struct nd_slot *s = slot_of(rq, 0, 0, access);
 
 	if (!s)
 		return 0;
 	hit(hook, access);
-	if (s->state == ND_OPEN)
-		emit_event(ND_KIND_SQ, s, head | (u32)tail << 16);
-	return 0;
-}
-
-static __always_inline int on_trouble(struct request *rq, u32 kind, u32 hook, enum nd_access access)
-{
-	struct nd_slot *s = slot_of(rq, 0, 0, access);
-
-	if (!s)
-		return 0;
-	hit(hook, access);
-	/* without a trace, the hits are the result */
 	if (traces_events() && s->state == ND_OPEN)
-		emit_event(kind, s, s->setup_out_ns);
+		emit_event(kind, s, kind == ND_KIND_SQ ? value : s->setup_out_ns);
 	return 0;
 }
 

@@ -13,6 +13,10 @@ static long bpf_perf_prog_read_value(void *ctx, void *value, unsigned size)
 	return 0;
 }
 
+struct bpf_perf_event_value {
+	u64 counter, enabled, running;
+};
+
 #include "activity.bpf.h"
 
 static struct nd_activity cpu;
