@@ -190,7 +190,7 @@ static void wait_for(u32 i, int freeze)
 {
 	u64 from;
 
-	on_wait_in((u64)BIO(i), freeze ? ND_HOOK_FREEZE_IN_FENTRY : ND_HOOK_IOCOST_IN_FENTRY);
+	on_wait_in((u64)BIO(i), 0, freeze ? ND_HOOK_FREEZE_IN_FENTRY : ND_HOOK_IOCOST_IN_FENTRY);
 	from = now_ns;
 	now_ns += random_below(1000);
 	on_wait_out((u64)BIO(i), freeze,
@@ -208,7 +208,7 @@ static void plug(u32 i)
 	int waits = random_below(2);
 	u64 from;
 
-	on_zone_in((u64)BIO(i), ND_HOOK_ZONE_IN_FENTRY);
+	on_wait_in((u64)BIO(i), 1, ND_HOOK_ZONE_IN_FENTRY);
 	from = now_ns;
 	on_zone_out((u64)BIO(i), waits, ND_HOOK_ZONE_OUT_FEXIT);
 	if (!waits)
