@@ -24,13 +24,13 @@ use bytemuck::{AnyBitPattern, Zeroable};
 pub(crate) use skel::types::nd_host;
 pub(super) use skel::types::{
     nd_begun, nd_bio, nd_cell, nd_cpu, nd_ctrl, nd_failure, nd_failures, nd_hist, nd_key,
-    nd_last_bio, nd_limit, nd_pause, nd_rowless, nd_scratch, nd_slot, nd_stack_sum, nd_start,
-    nd_state, nd_submitter,
+    nd_last_bio, nd_pause, nd_rowless, nd_scratch, nd_slot, nd_stack_sum, nd_start, nd_state,
+    nd_submitter,
 };
 pub use skel::types::{
     nd_by, nd_by_cgroup, nd_config, nd_control, nd_end_of_recovery, nd_host_count, nd_host_flag,
-    nd_host_limit, nd_mode, nd_spdk_call, nd_stack_at, nd_trace, nd_usdt_cookie, nd_usdt_count,
-    nd_usdt_limit, nd_who,
+    nd_host_limit, nd_limit, nd_mode, nd_spdk_call, nd_stack_at, nd_trace, nd_usdt_cookie,
+    nd_usdt_count, nd_usdt_limit, nd_who,
 };
 use std::array;
 use std::mem::{offset_of, size_of};

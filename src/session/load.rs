@@ -7,7 +7,7 @@ use super::configure::{configure, counts_status, has_top_counters};
 use super::{Config, Layout, Rings, groups, libbpf_log};
 use crate::abi::{
     BIOS, MAX_CANDIDATES, MAX_CTRLS, MAX_GROUPS, MAX_STACKS, RING_CPUS, SUBMITTERS, fresh_cpu,
-    nd_config, nd_who,
+    nd_config, nd_limit, nd_who,
 };
 use crate::error::{Failure, Kind, failed, in_brackets, not_permitted};
 use crate::machine::elf::section;
