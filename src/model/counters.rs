@@ -38,11 +38,10 @@ pub enum Count {
     NoBio,
     BiosFull,
     UnpairedWait,
-    NoCpu,
 }
 
 /// All exceptions, by number.
-pub const COUNTS: [Count; 32] = [
+pub const COUNTS: [Count; 31] = [
     Count::Filtered,
     Count::FilteredDone,
     Count::Untracked,
@@ -74,7 +73,6 @@ pub const COUNTS: [Count; 32] = [
     Count::NoBio,
     Count::BiosFull,
     Count::UnpairedWait,
-    Count::NoCpu,
 ];
 
 /// Counters of one CPU, or summed over all.
