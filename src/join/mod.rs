@@ -251,8 +251,7 @@ pub fn run(args: &JoinArgs) -> Result<()> {
     let resolution = host.target.resolution_ns;
     let join = Join::new(commands, served, resolution, known, is_whole);
     if let Some(path) = &args.output {
-        let ctrls = pairs.values().copied().collect();
-        timeline::write((args, path), (&replay, &host), &join, &ctrls)?;
+        timeline::write((args, path), (&replay, &host), &join)?;
         replay.check_complete()?;
         return check_target_end(&host, &args.host);
     }

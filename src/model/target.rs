@@ -101,6 +101,11 @@ impl HostController {
     pub fn named(name: impl Into<Text>) -> Self {
         Self { name: name.into(), ..Self::default() }
     }
+
+    /// A controller of QEMU.
+    pub fn of_qemu(serial: &str) -> Self {
+        Self { serial: Some(serial.into()), ..Self::named(format!("qemu:{serial}")) }
+    }
 }
 
 /// The name of a controller among these, or its number.

@@ -86,7 +86,7 @@ impl QemuHits {
 
     /// The commands in flight, and the ledger.
     pub fn end(mut self) -> (Vec<HostEvent>, HostLedger) {
-        let left = self.reader.unfinished();
+        let left: Vec<_> = self.reader.unfinished().map(HostEvent::Unfinished).collect();
         let mut ledger = self.reader.imported.ledger;
         left.iter().for_each(|event| ledger.count(event));
         (left, ledger)
