@@ -44,14 +44,7 @@ impl Taker<HostEvent> for FileWriter {
 }
 
 fn record(args: &HostTraceArgs, path: &Path) -> Result<()> {
-    let settings = FileSettings {
-        path,
-        force: args.force,
-        inputs: &[],
-        redact: false,
-        count: None,
-        keep: None,
-    };
+    let settings = FileSettings::whole(path, args.force, &[]);
     let source = attach(&args.target)?;
     let mut file = FileWriter::of_target(&settings, source.target().clone(), &System::at("/"))?;
     let ended = live(source, args.target.duration, &mut file)?;

@@ -159,13 +159,7 @@ impl HostPoint {
 
     /// The name in reports and JSON.
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Fetch => "fetch",
-            Self::BackendSubmit => "backend_submit",
-            Self::BackendDone => "backend_done",
-            Self::Post => "post",
-            Self::Interrupt => "interrupt",
-        }
+        ["fetch", "backend_submit", "backend_done", "post", "interrupt"][self as usize]
     }
 }
 

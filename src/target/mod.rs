@@ -63,20 +63,21 @@ impl Imported {
         Self { target, ..Self::default() }
     }
 
-    /// Keeps an event, unless there are too many.
+    /// Keeps an event, unless there are too many, and counts it.
     pub fn push(&mut self, event: HostEvent) {
-        match self.events.len() < MOST_EVENTS {
-            true => self.events.push(event),
-            false => self.ledger.lost += 1,
+        if self.events.len() >= MOST_EVENTS {
+            self.ledger.lost += 1;
+            return;
         }
+        self.ledger.count(&event);
+        self.events.push(event);
     }
 
-    /// The same by time, with the commands that are still in flight, and counted.
+    /// The same by time, with the commands that are still in flight.
     #[must_use]
     pub fn finished(mut self, left: impl Iterator<Item = HostCommand>) -> Self {
-        self.events.extend(left.map(HostEvent::Unfinished));
+        left.for_each(|command| self.push(HostEvent::Unfinished(command)));
         self.events.sort_by_key(HostEvent::at_ns);
-        self.events.iter().for_each(|event| self.ledger.count(event));
         self.ledger.imported = true;
         self
     }

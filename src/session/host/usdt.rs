@@ -2,7 +2,7 @@
 //! USDT probes of a process: the commands of QEMU, the changes of state of SPDK. bpf/usdt.bpf.c reads the
 //! arguments; libbpf finds the places of the probes in the ELF notes.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use libbpf_rs::{Link, UsdtOpts};
 
@@ -17,7 +17,7 @@ use crate::model::target::{HostController, HostEvent, TargetInfo, TargetKind};
 use crate::session::load::Loaded;
 use crate::session::rings::SortedRings;
 use crate::source::{HostSource, ToEvents};
-use crate::target::qemu_usdt::{self, QemuHits, is_enough};
+use crate::target::qemu_usdt::{PROBES, QemuHits, QemuProbe, is_enough};
 use crate::target::spdk::{self, ARGS, Layout, Release, StateChange};
 use anyhow::{Error, Result};
 
@@ -29,13 +29,26 @@ const TEXT_SHIFT: u32 = nd_usdt_cookie::ND_USDT_TEXT_SHIFT.0;
 const PROGRAM: &str = "usdt_hit";
 
 /// A probe to attach to.
-struct UsdtProbe<'a> {
-    path: &'a Path,
-    name: &'a str,
+struct UsdtProbe {
+    path: PathBuf,
+    name: String,
     /// Its number in records.
     number: usize,
     /// A bit for each argument that is a text.
     texts: u64,
+}
+
+/// The probes of a process that are known, by name and number of arguments: number and texts.
+fn probes(
+    found: &Found,
+    provider: &'static str,
+    known: impl Fn(&str, usize) -> Option<(usize, u64)>,
+) -> Vec<UsdtProbe> {
+    let probe = |(path, name, args): (&Path, &str, usize)| {
+        let (number, texts) = known(name, args)?;
+        Some(UsdtProbe { path: path.to_owned(), name: name.to_owned(), number, texts })
+    };
+    found.code.usdt(provider).filter_map(probe).collect()
 }
 
 /// A hit of a probe.
@@ -73,12 +86,17 @@ impl UsdtHit {
     }
 }
 
+/// Takes an event.
+type To<'t, E> = &'t mut dyn FnMut(&E) -> Result<()>;
+
 /// Makes events of hits, which come by time.
 trait Decoder<E> {
-    fn hit(&mut self, hit: &UsdtHit, to: &mut dyn FnMut(&E) -> Result<()>) -> Result<()>;
+    fn hit(&mut self, hit: &UsdtHit, to: To<'_, E>) -> Result<()>;
 
     /// Passes on what is left. Returns what it has counted.
-    fn end(&mut self, to: &mut dyn FnMut(&E) -> Result<()>) -> Result<HostLedger>;
+    fn end(&mut self, _to: To<'_, E>) -> Result<HostLedger> {
+        Ok(HostLedger::default())
+    }
 }
 
 /// Probes of a process, while it lives.
@@ -96,30 +114,22 @@ struct Usdt<D> {
 impl<D> Usdt<D> {
     /// Attaches to the probes.
     fn attach(
-        found: &Found,
-        provider: &str,
-        probes: &[UsdtProbe<'_>],
-    ) -> Result<(Loaded, Vec<Link>)> {
-        let object = include_bytes!(concat!(env!("OUT_DIR"), "/usdt.bpf.o"));
-        let pid = found.process.pid;
-        let loaded = load(object, &[PROGRAM], pid, Layout::of(None))?;
-        let attach = |probe: &UsdtProbe<'_>| {
-            let cookie = probe.number as u64 | probe.texts << TEXT_SHIFT;
-            let options = UsdtOpts { cookie, ..UsdtOpts::default() };
-            let (program, pid) = (loaded.program(PROGRAM)?, pid.cast_signed());
-            Ok(program.attach_usdt_with_opts(pid, probe.path, provider, probe.name, options)?)
-        };
-        let links = probes.iter().map(attach).collect::<Result<_>>()?;
-        Ok((loaded, links))
-    }
-
-    fn new(
-        (loaded, links): (Loaded, Vec<Link>),
-        kind: TargetKind,
         found: Found,
+        (kind, provider): (TargetKind, &str),
+        probes: &[UsdtProbe],
         controllers: Vec<HostController>,
         decoder: D,
     ) -> Result<Self> {
+        let object = include_bytes!(concat!(env!("OUT_DIR"), "/usdt.bpf.o"));
+        let pid = found.process.pid;
+        let loaded = load(object, &[PROGRAM], pid, Layout::of(None))?;
+        let attach = |UsdtProbe { path, name, number, texts }: &UsdtProbe| {
+            let cookie = *number as u64 | texts << TEXT_SHIFT;
+            let options = UsdtOpts { cookie, ..UsdtOpts::default() };
+            let (program, pid) = (loaded.program(PROGRAM)?, pid.cast_signed());
+            Ok(program.attach_usdt_with_opts(pid, path, provider, name, options)?)
+        };
+        let links = probes.iter().map(attach).collect::<Result<_>>()?;
         let rings = SortedRings::open([&loaded.map("usdt_events")?], UsdtHit::time_of)?;
         let target = found.target(kind, "usdt");
         Ok(Self { loaded, links, rings, malformed: 0, found, target, controllers, decoder })
@@ -175,14 +185,10 @@ struct States {
 }
 
 impl Decoder<StateChange> for States {
-    fn hit(&mut self, hit: &UsdtHit, to: &mut dyn FnMut(&StateChange) -> Result<()>) -> Result<()> {
+    fn hit(&mut self, hit: &UsdtHit, to: To<'_, StateChange>) -> Result<()> {
         spdk::PROBES.get(hit.number).map_or(Ok(()), |probe| {
             to(&probe.decode(self.release, hit.at_ns, &hit.args, &hit.texts))
         })
-    }
-
-    fn end(&mut self, _to: &mut dyn FnMut(&StateChange) -> Result<()>) -> Result<HostLedger> {
-        Ok(HostLedger::default())
     }
 }
 
@@ -195,19 +201,18 @@ pub fn state_changes(
     pid: u32,
 ) -> Result<(Box<dyn HostSource<StateChange>>, usize)> {
     let found = Found::at(system, pid)?;
-    let probe = |(path, name, args)| {
-        let is_it = |probe: &spdk::StateProbe| probe.name == name && probe.args() == args;
-        let number = spdk::PROBES.iter().position(is_it)?;
-        Some(UsdtProbe { path, name, number, texts: spdk::PROBES[number].texts() })
-    };
-    let probes: Vec<UsdtProbe<'_>> = found.code.usdt("spdk").filter_map(probe).collect();
+    let probes = probes(&found, "spdk", |name, args| {
+        let mut all = spdk::PROBES.iter().enumerate();
+        let (number, probe) = all.find(|(_, p)| p.name == name && p.args() == args)?;
+        Some((number, probe.texts()))
+    });
     if probes.is_empty() {
         let reason = "it is something else, or was built without `configure --with-usdt`";
         return Err(found.no_usdt("SPDK's NVMe-oF target", reason));
     }
-    let (attached, number) = (Usdt::<States>::attach(&found, "spdk", &probes)?, probes.len());
     let states = States { release: found.code.release() };
-    Ok((Box::new(Usdt::new(attached, TargetKind::Spdk, found, Vec::new(), states)?), number))
+    let usdt = Usdt::attach(found, (TargetKind::Spdk, "spdk"), &probes, Vec::new(), states)?;
+    Ok((Box::new(usdt), probes.len()))
 }
 
 /// The commands of QEMU.
@@ -226,13 +231,13 @@ fn several_controllers(pid: u32) -> Error {
 }
 
 impl Decoder<HostEvent> for Commands {
-    fn hit(&mut self, hit: &UsdtHit, to: &mut dyn FnMut(&HostEvent) -> Result<()>) -> Result<()> {
+    fn hit(&mut self, hit: &UsdtHit, to: To<'_, HostEvent>) -> Result<()> {
         let of_one = self.hits.add(hit.number, hit.at_ns, &hit.args);
         self.hits.drain().iter().try_for_each(to)?;
         if of_one { Ok(()) } else { Err(several_controllers(self.pid)) }
     }
 
-    fn end(&mut self, to: &mut dyn FnMut(&HostEvent) -> Result<()>) -> Result<HostLedger> {
+    fn end(&mut self, to: To<'_, HostEvent>) -> Result<HostLedger> {
         let (left, ledger) = std::mem::take(&mut self.hits).end();
         left.iter().try_for_each(to)?;
         Ok(ledger)
@@ -245,14 +250,12 @@ impl Decoder<HostEvent> for Commands {
 /// If it is no QEMU with such probes and one controller, may not be traced, or the kernel refuses.
 pub fn qemu(system: &System, pid: u32) -> Result<Box<dyn HostSource<HostEvent>>> {
     let found = Found::at(system, pid)?;
-    let probe = |(path, name, args)| {
-        let is_it = |probe: &qemu_usdt::QemuProbe| probe.name == name && probe.args() == args;
-        let number = qemu_usdt::PROBES.iter().position(is_it)?;
-        Some(UsdtProbe { path, name, number, texts: 0 })
-    };
-    let probes: Vec<UsdtProbe<'_>> = found.code.usdt("qemu").filter_map(probe).collect();
+    let probes = probes(&found, "qemu", |name, args| {
+        let is_it = |p: &QemuProbe| p.name == name && p.args() == args;
+        Some((PROBES.iter().position(is_it)?, 0))
+    });
     let refused = |reason| found.no_usdt("QEMU's NVMe controller", reason);
-    let names: Vec<&str> = probes.iter().map(|probe| probe.name).collect();
+    let names: Vec<&str> = probes.iter().map(|probe| &*probe.name).collect();
     if found.code.probe("spdk_nvmf_request_exec").is_some() {
         let reason = "SPDK has none per command; omit --usdt; `host spdk` shows its states";
         return Err(refused(reason));
@@ -267,9 +270,9 @@ pub fn qemu(system: &System, pid: u32) -> Result<Box<dyn HostSource<HostEvent>>>
         [Some(serial)] => HostController::of_qemu(serial),
         _ => return Err(several_controllers(pid)),
     };
-    let attached = Usdt::<Commands>::attach(&found, "qemu", &probes)?;
     let commands = Commands { hits: QemuHits::default(), pid };
-    Ok(Box::new(Usdt::new(attached, TargetKind::Qemu, found, vec![controller], commands)?))
+    let kind = (TargetKind::Qemu, "qemu");
+    Ok(Box::new(Usdt::attach(found, kind, &probes, vec![controller], commands)?))
 }
 
 #[cfg(test)]
