@@ -12,7 +12,7 @@ const STEEPEST: f64 = 1e-3;
 /// Rounds of looking for pairs that no other confirms. A file that needs more is made to.
 const ROUNDS: usize = 20;
 /// Most corners of a region. A bound that would add more is left out: the region is larger then.
-const MOST_CORNERS: usize = 16;
+const MOST_CORNERS: usize = 32;
 
 /// The difference of two times. Those of a file may be any numbers.
 const fn apart(later: i64, earlier: i64) -> f64 {
@@ -75,6 +75,12 @@ impl Span {
     fn room(&self, line: &Line) -> [f64; 2] {
         let offset = line.0 + line.1 * self.at;
         [offset - self.low, self.up - offset]
+    }
+
+    /// Whether one of its bounds is this edge of a region, to a nanosecond.
+    fn touches(&self, edge: &[Line; 2]) -> bool {
+        let [from, to] = edge.each_ref().map(|corner| self.room(corner));
+        (0..2).any(|bound| from[bound].abs() < 1.0 && to[bound].abs() < 1.0)
     }
 
     /// The lines of a region that are between its bounds.
@@ -276,19 +282,21 @@ pub fn fit(
         None => spans = kept,
     }
     let mut unsure = BTreeSet::new();
-    for _ in 0..ROUNDS {
-        // a pair may be wrong if it says more than the others by the time of its work: it bounds the region
-        let is_unsure = |s: &&Span| {
-            let bounds = |line| s.room(line).iter().any(|room| *room < 1.0);
-            let others = || lines(spans.iter().filter(|other| other.pair != s.pair));
-            !is_whole
-                && region.iter().any(bounds)
-                && others().is_none_or(|others| {
-                    let (low, up) = offsets(&others, s.at);
-                    s.low >= low + s.work || s.up <= up - s.work
-                })
+    for _ in 0..if is_whole { 0 } else { ROUNDS } {
+        let alone = (0..region.len()).filter_map(|n| {
+            let edge = [region[n], region[(n + 1) % region.len()]];
+            let mut on_it = spans.iter().filter(|s| s.touches(&edge));
+            on_it.next().filter(|_| on_it.next().is_none())
+        });
+        // it may be wrong if it says more than the others by the time of its work
+        let says_more = |s: &&Span| {
+            let others = lines(spans.iter().filter(|other| other.pair != s.pair));
+            others.is_none_or(|others| {
+                let (low, up) = offsets(&others, s.at);
+                s.low >= low + s.work || s.up <= up - s.work
+            })
         };
-        let off: BTreeSet<usize> = spans.iter().filter(is_unsure).map(|s| s.pair).collect();
+        let off: BTreeSet<usize> = alone.filter(says_more).map(|s| s.pair).collect();
         if off.is_empty() {
             break;
         }
