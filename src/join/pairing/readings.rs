@@ -123,9 +123,10 @@ type Sample = (i64, i64, f64);
 /// The offset at each reading of the guest, and at each of the host in between, by time.
 fn samples(guest: &[Point], host: &[Point]) -> Vec<Sample> {
     let ends = guest.first().zip(guest.last());
-    let ends = ends.map_or(i128::MAX..=i128::MIN, |(first, last)| first.third..=last.third);
+    let is_inside =
+        |third: &i128| ends.is_some_and(|(a, b)| a.third <= *third && *third <= b.third);
     let all = guest.iter().chain(host).map(|p| p.third);
-    let mut thirds: Vec<i128> = all.filter(|third| ends.contains(third)).collect();
+    let mut thirds: Vec<i128> = all.filter(is_inside).collect();
     thirds.sort_unstable();
     let sample = |third| {
         let (guest_ns, error) = mono_at(guest, third)?;
