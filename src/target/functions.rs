@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The programs of bpf/host.bpf.c that `host trace` attaches, and what each is attached to.
 
-use crate::abi::nd_host_count as Count;
-
 /// A program, and the functions that it may be attached to.
 pub struct Wanted {
     /// The program.
     pub program: &'static str,
     /// Its hook in the ledger.
     pub hook: &'static str,
-    /// Its counter.
-    pub hits: Count,
     /// The functions of the process. The kernel's are in the program.
     pub functions: &'static [&'static str],
     /// Whether the stages of the backend need it, and not the command as a whole.
@@ -20,49 +16,39 @@ pub struct Wanted {
 }
 
 /// A program for one function.
-const fn to(program: &'static str, hits: Count, function: &'static [&'static str; 1]) -> Wanted {
+const fn to(program: &'static str, function: &'static [&'static str; 1]) -> Wanted {
     let hook = function[0];
-    Wanted { program, hook, hits, functions: function, is_inner: false, is_optional: false }
+    Wanted { program, hook, functions: function, is_inner: false, is_optional: false }
 }
 
 // The begin is last, so that no command is without its later points.
 
 /// Programs for nvmet.
-pub static NVMET: [Wanted; 2] = [
-    to("nvmet_complete", Count::ND_HOST_HIT_COMPLETE, &["nvmet_req_complete"]),
-    to("nvmet_init", Count::ND_HOST_HIT_INIT, &["nvmet_req_init"]),
-];
+pub static NVMET: [Wanted; 2] =
+    [to("nvmet_complete", &["nvmet_req_complete"]), to("nvmet_init", &["nvmet_req_init"])];
 
 /// Programs for QEMU.
 pub static QEMU: [Wanted; 4] = [
-    to("qemu_done", Count::ND_HOST_HIT_DONE, &["nvme_rw_complete_cb"]),
+    to("qemu_done", &["nvme_rw_complete_cb"]),
     Wanted {
         program: "qemu_submit",
         hook: "backend submit",
-        hits: Count::ND_HOST_HIT_SUBMIT,
         functions: &["dma_blk_read", "dma_blk_write", "blk_aio_preadv", "blk_aio_pwritev"],
         is_inner: true,
         is_optional: false,
     },
-    Wanted {
-        is_inner: true,
-        ..to("qemu_interrupt", Count::ND_HOST_HIT_INTERRUPT, &["msix_notify"])
-    },
-    to("qemu_fetch", Count::ND_HOST_HIT_FETCH, &["nvme_map_dptr"]),
+    Wanted { is_inner: true, ..to("qemu_interrupt", &["msix_notify"]) },
+    to("qemu_fetch", &["nvme_map_dptr"]),
 ];
 
 /// Programs for SPDK. 22.01 and earlier have no functions `_ext`.
 pub static SPDK: [Wanted; 5] = [
-    to("spdk_complete", Count::ND_HOST_HIT_COMPLETE, &["nvmf_transport_req_complete"]),
-    to("spdk_free", Count::ND_HOST_HIT_FREE, &["nvmf_transport_req_free"]),
-    Wanted {
-        is_inner: true,
-        ..to("spdk_done", Count::ND_HOST_HIT_DONE, &["spdk_nvmf_request_complete"])
-    },
+    to("spdk_complete", &["nvmf_transport_req_complete"]),
+    to("spdk_free", &["nvmf_transport_req_free"]),
+    Wanted { is_inner: true, ..to("spdk_done", &["spdk_nvmf_request_complete"]) },
     Wanted {
         program: "spdk_submit",
         hook: "bdev submit",
-        hits: Count::ND_HOST_HIT_SUBMIT,
         functions: &[
             "spdk_bdev_readv_blocks_ext",
             "spdk_bdev_writev_blocks_ext",
@@ -72,7 +58,7 @@ pub static SPDK: [Wanted; 5] = [
         is_inner: true,
         is_optional: true,
     },
-    to("spdk_fetch", Count::ND_HOST_HIT_FETCH, &["spdk_nvmf_request_exec"]),
+    to("spdk_fetch", &["spdk_nvmf_request_exec"]),
 ];
 
 /// The functions that a process must have for these programs.

@@ -189,11 +189,11 @@ impl HostSession {
         ledger.without_begin = count(Count::ND_HOST_WITHOUT_BEGIN)?;
         ledger.without_end = count(Count::ND_HOST_WITHOUT_END)?;
         ledger.lost = count(Count::ND_HOST_NO_ROOM)? + count(Count::ND_HOST_LOST)?;
-        for Wanted { program, hook, hits, .. } in self.programs {
+        for Wanted { program, hook, .. } in self.programs {
             let Some(run) = runs.get(*program) else {
                 continue;
             };
-            ledger.hits.insert((*hook).into(), count(*hits)?);
+            ledger.hits.insert((*hook).into(), count(counter(program))?);
             ledger.skipped.insert((*hook).into(), run.misses);
             if let Some(ns) = run.ns.checked_div(run.count) {
                 ledger.run_ns.insert((*hook).into(), ns);
@@ -242,6 +242,19 @@ fn count(loaded: &Loaded, map: &str, number: u32) -> Result<u64> {
     let values = values.map_err(failed(format!("read map `{map}`")))?.unwrap_or_default();
     let of_cpu = |bytes: Vec<u8>| bytes.try_into().map_or(0, u64::from_ne_bytes);
     Ok(values.into_iter().map(of_cpu).sum())
+}
+
+/// The counter of a program of bpf/host.bpf.c.
+fn counter(program: &str) -> Count {
+    match program.rsplit('_').next() {
+        Some("init") => Count::ND_HOST_HIT_INIT,
+        Some("complete") => Count::ND_HOST_HIT_COMPLETE,
+        Some("fetch") => Count::ND_HOST_HIT_FETCH,
+        Some("submit") => Count::ND_HOST_HIT_SUBMIT,
+        Some("done") => Count::ND_HOST_HIT_DONE,
+        Some("interrupt") => Count::ND_HOST_HIT_INTERRUPT,
+        _ => Count::ND_HOST_HIT_FREE,
+    }
 }
 
 /// A count of bpf/host.bpf.c.
