@@ -559,7 +559,18 @@ impl Settings {
     }
 }
 
-/// How to trace the process of a target.
+/// The target whose commands are traced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChosenTarget {
+    /// The kernel's.
+    Nvmet,
+    /// A process, by uprobes.
+    Process(u32),
+    /// A process of QEMU, by USDT probes.
+    Usdt(u32),
+}
+
+/// How to trace a target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostOptions {
     /// Measure the run times of the programs.

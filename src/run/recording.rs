@@ -46,6 +46,13 @@ pub struct FileSettings<'a> {
     pub keep: Option<Keep>,
 }
 
+impl<'a> FileSettings<'a> {
+    /// A file with everything that comes.
+    pub const fn whole(path: &'a Path, force: bool, inputs: &'a [PathBuf]) -> Self {
+        Self { path, force, inputs, redact: false, count: None, keep: None }
+    }
+}
+
 /// What has fired a trigger.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fired {

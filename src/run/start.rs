@@ -15,8 +15,7 @@ use crate::probe::catalog::CATALOG;
 use crate::probe::plan::{AttachPlan, PointPlan};
 use crate::session::attach;
 pub use crate::session::{
-    Capacity, CostSample, HostSession, Layout, Messages, QemuUsdt, Session, StateChanges,
-    kernel_facts, prepare,
+    Capacity, CostSample, Layout, Session, commands, kernel_facts, messages, prepare, state_changes,
 };
 use crate::settings::Settings;
 use crate::symbols::Symbolizer;

@@ -9,9 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Number;
 
 use super::Imported;
-use crate::model::ledger::HostLedger;
 use crate::model::target::{
-    HostClock, HostCommand, HostController, HostEvent, HostPoint, HostTimes, TargetInfo, TargetKind,
+    HostClock, HostCommand, HostController, HostEvent, HostPoint, HostTimes, TargetKind,
 };
 use crate::model::text::Text;
 
@@ -184,18 +183,9 @@ fn step(name: &str) -> Option<Step> {
 
 /// The requests of a trace. They have no ids; [`label`] adds them.
 pub fn import(trace: &Trace) -> Imported {
-    let mut imported = Imported {
-        target: TargetInfo {
-            kind: TargetKind::Spdk,
-            by: "spdk_trace".into(),
-            clock: HostClock::Tsc,
-            resolution_ns: 1,
-            ..TargetInfo::default()
-        },
-        controllers: vec![HostController::named("spdk:0")],
-        ledger: HostLedger { lost: trace.lost, ..HostLedger::default() },
-        ..Imported::default()
-    };
+    let mut imported = Imported::of(TargetKind::Spdk, "spdk_trace", HostClock::Tsc, 1);
+    imported.controllers = vec![HostController::named("spdk:0")];
+    imported.ledger.lost = trace.lost;
     let mut flying: BTreeMap<_, HostCommand> = BTreeMap::new();
     for entry in &trace.entries {
         let ledger = &mut imported.ledger;
@@ -223,9 +213,7 @@ pub fn import(trace: &Trace) -> Imported {
             },
         }
     }
-    let left = flying.into_values().map(HostEvent::Unfinished);
-    imported.events.extend(left);
-    imported.finished()
+    imported.finished(flying.into_values())
 }
 
 /// The command of each entry, from a recording of the same requests by their addresses. The n-th use
