@@ -23,9 +23,7 @@ use crate::model::stage::StageSet;
 use crate::model::text::Text;
 use crate::recording::{Fact, RunInfo};
 use crate::run::args::common::{Checked, FromArgs, SessionArgs, SessionOptions, WITH_FILTERS};
-use crate::run::drive::{
-    End, FileReader, Form, Input, Live, Run, Seen, Step, open_all, say_own_share,
-};
+use crate::run::drive::{End, FileReader, Heading, Live, Run, Step, each, open_all, say_own_share};
 use crate::run::inflight::{self, Access};
 use crate::run::start::Preflight;
 use crate::run::stdout::{output_width, stdout};
@@ -58,7 +56,7 @@ pub mod view;
 fn collect(collector: &mut Collector, run: &mut Run<'_>, machine: bool) -> Result<()> {
     loop {
         match run.next()? {
-            Step::Event(Seen { event, is_selected: true, names, .. }) => {
+            Step::Event { event, is_selected: true, names, .. } => {
                 // one of this machine may be gone at the end
                 names.learn_cgroups(event);
                 collector.event(event);
@@ -93,7 +91,7 @@ fn finish(
     expectation: Expectation,
 ) -> Result<(Facts, End)> {
     let end = run.end_of_shown()?;
-    collector.facts.cgroups.clone_from(run.names().cgroups());
+    collector.facts.cgroups.clone_from(run.names.cgroups());
     collector.facts.is_cut = run.file().is_some_and(|file| file.incomplete().is_some());
     let facts = collector.finish(end.covers, Some(end.ledger.accuracy()), expectation);
     Ok((facts, end))
@@ -131,7 +129,6 @@ fn expectation(options: &DiagnoseOptions) -> Result<Expectation> {
     let mut file = FileReader::open(path, &settings)?;
     require(&file)?;
     file.warn_partial();
-    file.show_progress();
     let facts = facts_of(&mut file, &settings)?;
     file.check_complete()?;
     let medians = facts.classes.all.iter().map(|own| (own.class, own.medians()));
@@ -303,15 +300,12 @@ fn recorded(options: &DiagnoseOptions, expectation: &Expectation) -> Result<()> 
     // basic stages suffice for some rules
     settings.stage_set = StageSet::Total;
     let files = open_all(&options.from.files, &settings, &require)?;
-    let form = Form {
-        json: options.json,
-        color: options.session.color.on_stdout(options.json),
-        ledger_apart: false,
-        has_header: false,
-        writes_at_end: true,
+    let heading = match options.json {
+        true => Heading::Json,
+        false => Heading::Header(Theme { color: options.session.color.on_stdout(false) }),
     };
     let (all, mut failed) = (files.len(), Vec::new());
-    let read = Input::files(files, form).each(&mut |run| {
+    let read = each(files, heading, false, &mut |run| {
         let file = run.file().context("a recording")?;
         file.warn_partial();
         let path = file.path.clone();
@@ -335,14 +329,10 @@ fn observe(options: &DiagnoseOptions, expectation: Expectation) -> Result<()> {
     collector.facts.stage_set = StageSet::Full;
     let live =
         Observed { identity: ready.system.identity(), logs: options.log.then(|| logs(settings)) };
-    let mut diagnosing = Some(Diagnosing { options, expectation, collector, live: Some(live) });
-    let input = Input::live(Live::new(ready, settings, Some(options.duration())));
-    let mut failed = None;
-    input.each(&mut |run| {
-        let mut diagnosing = diagnosing.take().context("one run")?;
-        diagnosing.collector.facts.clock.begin_ns = run.begin_ns();
-        failed = diagnosing.read(run)?;
-        Ok(())
+    let mut diagnosing = Diagnosing { options, expectation, collector, live: Some(live) };
+    let failed = Live::new(ready, settings, Some(options.duration())).run(|run| {
+        diagnosing.collector.facts.clock.begin_ns = run.begin_ns;
+        diagnosing.read(run)
     })?;
     failed.map_or(Ok(()), Err)
 }

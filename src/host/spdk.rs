@@ -124,7 +124,7 @@ pub fn states(args: &HostSpdkArgs) -> Result<()> {
         Ok(())
     };
     let stop = stop_receiver()?;
-    let mut turns = Turns::begin(&stop, args.duration);
+    let mut turns = Turns::begin(stop, args.duration);
     loop {
         let more = changes.take(&mut |change| write(change, &mut out))?;
         out.flush()?;
@@ -155,7 +155,7 @@ pub fn messages(args: &HostSpdkArgs) -> Result<()> {
     let mut functions = Functions::of(args.pid);
     let mut looked: Option<Instant> = None;
     let stop = stop_receiver()?;
-    let mut turns = Turns::begin(&stop, args.duration);
+    let mut turns = Turns::begin(stop, args.duration);
     loop {
         if looked.is_none_or(|at| at.elapsed() >= LOOK) {
             functions.look_up(messages.counts()?.iter().map(|c| c.function));
