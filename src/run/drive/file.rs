@@ -221,11 +221,8 @@ impl FileReader {
         let mut range = 0..u64::MAX;
         for (option, time) in self.settings.window.options() {
             let advice = format!("give a time since its start, as in `{option} 7s`");
-            let at_ns = time.at_ns(clock).ok_or_else(|| self.timeless(&advice))?;
-            match option {
-                "--since" => range.start = at_ns,
-                _ => range.end = at_ns,
-            }
+            let bound = if option == "--since" { &mut range.start } else { &mut range.end };
+            *bound = time.at_ns(clock).ok_or_else(|| self.timeless(&advice))?;
         }
         let first = range.start.max(clock.begin_ns);
         if range.end <= first {

@@ -13,7 +13,7 @@ use crate::model::text::{Text, clean};
 use crate::nvme::decode::CommandSet;
 use crate::nvme::opcode::QueueKind;
 use crate::recording::CgroupInfo;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem::take;
 
 /// Disk name and command set of each namespace, from sysfs or from a recording.
@@ -22,7 +22,6 @@ pub struct Names {
     /// `None`: the names come from a recording.
     system: Option<System>,
     controllers: Vec<ControllerInfo>,
-    disks: HashMap<NamespaceId, DiskInfo>,
     /// The last lookup; the next one is usually the same. Id 0 has no disk.
     last: (NamespaceId, DiskInfo),
     may_rescan: bool,
@@ -79,13 +78,12 @@ impl Names {
     /// Sets the controllers and their namespaces.
     pub fn set(&mut self, controllers: Vec<ControllerInfo>) {
         self.changed |= self.controllers != controllers;
-        self.disks.clear();
-        self.last = <_>::default();
-        for controller in &controllers {
-            let id = |disk: &DiskInfo| NamespaceId::new(controller.instance, disk.nsid);
-            self.disks.extend(controller.disks.iter().map(|disk| (id(disk), disk.clone())));
-        }
-        self.controllers = controllers;
+        (self.last, self.controllers) = (<_>::default(), controllers);
+    }
+
+    fn disk(&self, id: NamespaceId) -> Option<&DiskInfo> {
+        let controller = self.controllers.iter().find(|c| c.instance == id.ctrl)?;
+        controller.disks.iter().find(|disk| disk.nsid == id.nsid)
     }
 
     /// The controllers.
@@ -101,8 +99,7 @@ impl Names {
 
     /// Bytes of a logical block of the namespace of a command, if known.
     pub fn lba_bytes(&self, id: &CommandId) -> Option<u32> {
-        let bytes = self.disks.get(&id.namespace())?.lba_bytes;
-        (bytes > 0).then_some(bytes)
+        self.disk(id.namespace()).map(|disk| disk.lba_bytes).filter(|bytes| *bytes > 0)
     }
 
     /// The disk of a command, as in the kernel's own trace: none for admin commands.
@@ -118,12 +115,12 @@ impl Names {
 
     fn turn_to(&mut self, key: NamespaceId) {
         // a new namespace may have appeared
-        let may_be_new = key.nsid != 0 && !self.disks.contains_key(&key);
+        let may_be_new = key.nsid != 0 && self.disk(key).is_none();
         if may_be_new && take(&mut self.may_rescan) {
             let all = self.system.as_ref().map(System::controllers);
             all.into_iter().for_each(|all| self.set(all));
         }
-        self.last = (key, self.disks.get(&key).cloned().unwrap_or_default());
+        self.last = (key, self.disk(key).cloned().unwrap_or_default());
     }
 }
 
