@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::model::event::{Event, EventKind};
-use crate::model::filter::Filter;
+use crate::model::filter::{Filter, quoted};
 use crate::model::group::By;
 use crate::model::nvme_latency::LatBuckets;
 use crate::model::origin::Who;
@@ -399,6 +399,17 @@ impl Settings {
             _ => true,
         };
         is_shown && self.outcome().selects(event) && self.filter.matches(event)
+    }
+
+    /// The options that select commands, or a part of a recording. Empty: all commands.
+    pub fn choice(&self) -> String {
+        let times = self.window.options();
+        let times = times.map(|(option, time)| format!("{option} {}", quoted(&time.to_string())));
+        let filter = Some(self.filter.text()).filter(|text| !text.is_empty());
+        let Outcome { slow, errors } = self.outcome();
+        let slow = slow.map(|time| format!("--slow {time:?}").replace('µ', "u"));
+        let errors = errors.then(|| "--errors".to_owned());
+        times.chain(filter).chain(slow).chain(errors).collect::<Vec<String>>().join(" ")
     }
 
     /// Events instead of histograms.

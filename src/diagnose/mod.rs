@@ -22,9 +22,7 @@ use crate::model::stage::StageSet;
 use crate::model::text::Text;
 use crate::recording::Fact;
 use crate::run::args::common::{Checked, FromArgs, SessionArgs, SessionOptions, WITH_FILTERS};
-use crate::run::drive::{
-    End, FileReader, Form, Input, Live, Run, Seen, Step, open_all, say_own_share,
-};
+use crate::run::drive::{End, FileReader, Heading, Live, Run, Step, each, open_all, say_own_share};
 use crate::run::inflight::{self, Access};
 use crate::run::start::Preflight;
 use crate::run::stdout::{output_width, stdout};
@@ -72,7 +70,7 @@ fn facts_of(
 ) -> Result<(Facts, End)> {
     let mut collector = Collector::default();
     let facts = &mut collector.facts;
-    (facts.stage_set, facts.clock.begin_ns) = (StageSet::Full, run.begin_ns());
+    (facts.stage_set, facts.clock.begin_ns) = (StageSet::Full, run.begin_ns);
     facts.selection.add(&settings.filter.text());
     if let Some(info) = run.file().map(FileReader::info) {
         facts.stage_set = info.stage_set;
@@ -82,7 +80,7 @@ fn facts_of(
     facts.machine = live.map(|live| live.machine.clone());
     loop {
         match run.next()? {
-            Step::Event(Seen { event, is_selected: true, names, .. }) => {
+            Step::Event { event, is_selected: true, names, .. } => {
                 // one of this machine may be gone at the end
                 names.learn_cgroups(event);
                 collector.event(event);
@@ -104,7 +102,7 @@ fn facts_of(
         live.finish(settings, &mut collector.facts);
     }
     let end = run.end_of_shown()?;
-    collector.facts.cgroups.clone_from(run.names().cgroups());
+    collector.facts.cgroups.clone_from(run.names.cgroups());
     collector.facts.is_cut = run.file().is_some_and(|file| file.incomplete().is_some());
     let facts = collector.finish(end.covers, Some(end.ledger.accuracy()), expectation);
     Ok((facts, end))
@@ -123,7 +121,6 @@ fn expectation(options: &DiagnoseOptions) -> Result<Expectation> {
     let mut file = FileReader::open(path, &settings)?;
     require(&file)?;
     file.warn_partial();
-    file.show_progress();
     let (facts, _) = facts_of(&mut Run::of(&mut file), &settings, Expectation::None, None)?;
     file.check_complete()?;
     let medians = facts.classes.all.iter().map(|own| (own.class, own.medians()));
@@ -272,15 +269,12 @@ fn recorded(options: &DiagnoseOptions, expectation: &Expectation) -> Result<()> 
     // basic stages suffice for some rules
     let settings = Settings { stage_set: StageSet::Total, ..options.settings.clone() };
     let files = open_all(&options.from.files, &settings, &require)?;
-    let form = Form {
-        json: options.json,
-        color: options.session.color.on_stdout(options.json),
-        ledger_apart: false,
-        has_header: false,
-        writes_at_end: true,
+    let heading = match options.json {
+        true => Heading::Json,
+        false => Heading::Header(Theme { color: options.session.color.on_stdout(false) }),
     };
     let (all, mut failed) = (files.len(), Vec::new());
-    let read = Input::files(files, form).each(&mut |run| {
+    let read = each(files, heading, false, &mut |run| {
         let file = run.file().context("a recording")?;
         file.warn_partial();
         let path = file.path.clone();
@@ -301,10 +295,8 @@ fn observe(options: &DiagnoseOptions, expectation: &Expectation) -> Result<()> {
         logs: options.log.then(|| logs(&system, settings)),
         system: &system,
     };
-    let mut failed = None;
-    Input::live(Live::new(ready, settings, Some(options.duration()))).each(&mut |run| {
-        failed = report(run, options, settings, expectation, Some(&live))?;
-        Ok(())
+    let failed = Live::new(ready, settings, Some(options.duration())).run(|run| {
+        report(run, options, settings, expectation, Some(&live))
     })?;
     failed.map_or(Ok(()), Err)
 }

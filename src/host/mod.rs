@@ -95,7 +95,7 @@ fn live<E>(
     taker: &mut dyn Taker<E>,
 ) -> Result<Ended> {
     let stop = stop_receiver()?;
-    let mut turns = Turns::begin(&stop, duration);
+    let mut turns = Turns::begin(stop, duration);
     let mut more = true;
     while taker.pause()? && source.alive().is_ok() && turns.pause(more) {
         more = source.take(&mut |event, controllers| taker.event(event, controllers))?;

@@ -15,7 +15,7 @@ use crate::model::text::printable;
 use crate::recording::{Fact, HostRecording};
 use crate::run::args::common::{ColorArg, JSON, JSON_LONG, ONLY_EXAMPLES, number};
 use crate::run::args::filter::ctrl_instance;
-use crate::run::drive::{FileReader, Names, Run, Seen, Step};
+use crate::run::drive::{FileReader, Names, Run, Step};
 use crate::run::exit::usage;
 use crate::run::input;
 use crate::run::input::{check_target_end, read_recording};
@@ -80,7 +80,6 @@ fn read_guest(path: &Path, ctrls: BTreeSet<u32>) -> Result<(Driver, FileReader)>
     settings.filter.ctrls = ctrls;
     let mut replay = FileReader::open(path, &settings)?;
     replay.require_pairs()?;
-    replay.show_progress();
     let mut guest = Driver {
         commands: Vec::new(),
         without_times: 0,
@@ -93,9 +92,9 @@ fn read_guest(path: &Path, ctrls: BTreeSet<u32>) -> Result<(Driver, FileReader)>
     let mut run = Run::of(&mut replay);
     loop {
         match run.next()? {
-            Step::Event(Seen { event, names, .. }) => guest.event(event, names)?,
+            Step::Event { event, names, .. } => guest.event(event, names)?,
             Step::Fact(fact) => guest.fact(fact),
-            Step::Tick(_) => {}
+            Step::Tick { .. } => {}
             Step::Ended => break,
         }
     }

@@ -29,7 +29,7 @@ use anyhow::Result;
 
 use crate::latency::args::LatencyOptions;
 use crate::run::drive::{
-    CountedBy, FileReader, Form, Input, Live, Names, Run, SUMS_ARE_SLOW, Step, count, ledger,
+    FileReader, Heading, Live, Names, Run, SUMS_ARE_SLOW, Step, count, each, ledger_of_rows,
     open_all,
 };
 use crate::run::start::Preflight;
@@ -353,16 +353,16 @@ impl Counting<'_> {
     fn read(mut self, run: &mut Run<'_>) -> Result<()> {
         loop {
             match run.next()? {
-                Step::Event(seen) => {
-                    self.before(seen.event, seen.later)?;
-                    if seen.is_selected {
-                        self.command(seen.event, seen.names)?;
+                Step::Event { event, is_selected, names, later } => {
+                    self.before(event, later)?;
+                    if is_selected {
+                        self.command(event, names)?;
                     }
                 }
                 Step::Fact(fact) => self.fact(fact),
-                Step::Tick(tick) => {
+                Step::Tick { now, .. } => {
                     self.flush_commands()?;
-                    self.tick(run, tick.now)?;
+                    self.tick(run, now)?;
                 }
                 Step::Ended => break,
             }
@@ -416,7 +416,7 @@ impl Counting<'_> {
                 }
                 None => {
                     sums = session.snapshot()?;
-                    found = ledger(session, CountedBy::Programs(&sums), None)?;
+                    found = ledger_of_rows(session, &sums, None)?;
                     &sums
                 }
             };
@@ -441,9 +441,10 @@ fn with_span(mut ledger: Ledger, shown: StageSet) -> Ledger {
 /// One sentence each, with the exit code of its kind. Nothing stays attached.
 pub fn run(options: &LatencyOptions) -> Result<()> {
     let settings = &options.settings;
-    let input = if options.from.is_empty() {
+    let mut read = |run: &mut Run<'_>| Counting::new(options, run).read(run);
+    if options.from.is_empty() {
         let ready = Preflight::check(settings)?;
-        Input::live(Live {
+        let live = Live {
             exec: &options.exec.program,
             until: "; Ctrl-C for the final report",
             advice: match options.commands {
@@ -453,19 +454,12 @@ pub fn run(options: &LatencyOptions) -> Result<()> {
                 false => SUMS_ARE_SLOW,
             },
             ..Live::new(ready, settings, options.schedule.end())
-        })
-    } else {
-        let files = open_all(&options.from.files, settings, &FileReader::require_pairs)?;
-        let form = Form {
-            json: options.json,
-            color: options.session.color.on_stdout(options.json),
-            ledger_apart: false,
-            has_header: true,
-            writes_at_end: options.schedule.interval.is_none(),
         };
-        Input::files(files, form)
-    };
-    input.each(&mut |run| Counting::new(options, run).read(run))
+        return live.run(read);
+    }
+    let files = open_all(&options.from.files, settings, &FileReader::require_pairs)?;
+    let heading = if options.json { Heading::Json } else { Heading::Own };
+    each(files, heading, options.schedule.interval.is_some(), &mut read)
 }
 
 #[cfg(test)]

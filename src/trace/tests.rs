@@ -35,7 +35,7 @@ fn written(words: &str, events: &[Event]) -> (String, Shown) {
     let mut file = tempfile::tempfile().unwrap();
     let clock = clock(&options, 0, None);
     let mut writer = TraceWriter::new(&options, file.try_clone().unwrap(), clock, StageSet::Total);
-    let mut names = Names::recorded();
+    let mut names = Names::default();
     events.iter().for_each(|event| writer.event(event, &mut names));
     writer.flush();
     let mut text = String::new();
@@ -128,7 +128,7 @@ fn lines(words: &str, records: u64) {
     let clock = clock(&options, 0, Some(0));
     let out = File::create("lines").unwrap();
     let mut writer = TraceWriter::new(&options, out, clock, options.settings.stage_set);
-    let (mut names, mut events) = (Names::recorded(), LiveEvents::of_none());
+    let (mut names, mut events) = (Names::default(), LiveEvents::of_none());
     let mut event = NO_EVENT;
     for step in 0..records / 2000 {
         read_ring(&ring, step * 2000 * 192..(step + 1) * 2000 * 192, &mut events);
