@@ -139,8 +139,6 @@ impl System {
 mod tests {
     use super::super::tests::TestMachine;
     use super::*;
-    use proptest::prelude::any;
-    use proptest::proptest;
 
     const DISK: Number = [259, 1];
 
@@ -193,15 +191,5 @@ mod tests {
         assert_eq!((of([259, 2]), of([259, 3])), ("off".into(), "off".into()));
         assert!(known(&[("a/io.max", "")]).cost(DISK).is_none());
         assert_eq!(System::at("/nonexistent").io_control(), None);
-    }
-
-    proptest! {
-        #[test]
-        fn any_text_has_limits_or_none(text in any::<String>(), line in "[0-9:]{0,8} [a-z=0-9 ]{0,40}") {
-            let mut all = IoControl::default();
-            all.add(&"/x".into(), &text);
-            all.add(&"/x".into(), &line);
-            let _ = (number(&text), cost(&text), all.limits(DISK));
-        }
     }
 }

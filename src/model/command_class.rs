@@ -161,34 +161,3 @@ impl Conditions {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_are_rounded_up_to_a_power_of_two() {
-        for (bytes, text) in
-            [(0, "0B"), (512, "512B"), (513, "1K"), (4096, "4K"), (4097, "8K"), (u32::MAX, "4G")]
-        {
-            let class = SizeClass::of(bytes);
-            assert_eq!(class.to_string(), text, "{bytes}");
-            assert!(class.bytes() >= u64::from(bytes));
-        }
-        assert!(SizeClass::of(512) < SizeClass::of(4096));
-    }
-
-    #[test]
-    fn what_was_not_observed_is_none() {
-        for (bits, idle, softirq, announced) in [
-            (0, None, None, None),
-            (bit::IRQ | bit::IDLE | bit::SOFTIRQ_KNOWN, Some(true), Some(false), None),
-            (bit::RUNG, None, None, Some(Announcement::Rung)),
-            (bit::RUNG | bit::ELIDED, None, None, None),
-        ] {
-            let found = Conditions::from_bits(bits);
-            assert_eq!((found.cpu_idle(), found.in_softirq()), (idle, softirq), "{bits:#x}");
-            assert_eq!(found.announcement(), announced, "{bits:#x}");
-        }
-    }
-}

@@ -320,20 +320,6 @@ mod tests {
     }
 
     #[test]
-    fn a_slip_of_the_finger_gets_a_suggestion() {
-        for (text, want) in [
-            ("raed", Some("read")),
-            ("io:wirte", Some("write")),
-            ("dataset-managment", Some("dataset-management")),
-            ("io:identify", Some("identify")),
-            ("x", None),
-            ("frobnicate", None),
-        ] {
-            assert_eq!(parse(text).unwrap_err().suggestion, want);
-        }
-    }
-
-    #[test]
     fn nonsense_is_refused_and_the_error_says_what_to_do() {
         for text in ["", "io:", "0x", "256", "0x100", "-1", "+2", "0x+2", "nvm:read", "réad😀"] {
             let error = parse(text).unwrap_err();

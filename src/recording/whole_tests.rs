@@ -96,15 +96,6 @@ fn a_recording_of_the_guest_is_refused() {
     assert!(matches!(refused, Error::GuestSide), "{refused}");
 }
 
-#[test]
-fn many_events_fill_several_blocks() {
-    let events: Vec<HostEvent> = (0..10_000)
-        .map(|n| HostEvent::Interrupt { ctrl: 1, vector: n % 3, at_ns: u64::from(n) * 1000 })
-        .collect();
-    let read = HostRecording::read(written(&events).as_slice()).unwrap();
-    assert_eq!(read.events, events);
-}
-
 /// Blocks of equal readings are a few bytes each.
 #[test]
 fn readings_are_bounded() {

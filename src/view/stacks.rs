@@ -357,7 +357,7 @@ impl Stacks {
 mod tests {
     use super::*;
     use crate::model::histogram::Histogram;
-    use crate::model::report::stacks::StackSums;
+
     use crate::model::stack::Symbol;
     use proptest::collection::vec;
     use proptest::{prop_assert, prop_assert_eq, proptest};
@@ -429,23 +429,6 @@ mod tests {
     }
 
     #[test]
-    fn stacks_read_from_the_heaviest_down() {
-        let sums: StackSums = rows().into_iter().collect();
-        let rows = sums.by_function().rows(Weight::Count);
-        let view = view(Weight::Count, None);
-        insta::assert_snapshot!("80_columns", text(&rows, view));
-        insta::assert_snapshot!("120_columns", text(&rows, StacksView { width: 120, ..view }));
-    }
-
-    #[test]
-    fn all_frames_with_the_places_of_their_calls() {
-        let mut rows = rows();
-        rows[0].process = Some("fio (366)".into());
-        let view = StacksView { full: true, ..view(Weight::Count, None) };
-        insta::assert_snapshot!(text(&rows, view));
-    }
-
-    #[test]
     fn the_rest_of_a_list_is_summed_up() {
         let text = text(&rows(), view(Weight::Latency, Some(1)));
         let last = text.lines().last().unwrap();
@@ -465,27 +448,6 @@ mod tests {
         ] {
             assert_eq!(common(&all), want, "{all:?}");
         }
-    }
-
-    #[test]
-    fn json_is_an_object_a_line() {
-        let text = written(|out| view(Weight::Count, Some(2)).json(&rows(), out));
-        let lines: Vec<serde_json::Value> =
-            text.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
-        assert_eq!(lines.len(), 2);
-        insta::assert_snapshot!(serde_json::to_string_pretty(&lines[0]).unwrap());
-    }
-
-    #[test]
-    fn folded_stacks_begin_outermost_and_are_weighed() {
-        let count = written(|out| view(Weight::Count, None).folded(&rows(), out));
-        insta::assert_snapshot!(count, @r"
-        [no_stack] 1
-        entry_SYSCALL_64_after_hwframe;__x64_sys_io_submit;0xffffffffc0de0000;blk_mq_flush_plug_list;nvme_queue_rqs;nvme_setup_cmd 910
-        worker_thread;process_one_work;blk_mq_run_work_fn;blk_mq_dispatch_rq_list;nvme_queue_rq;nvme_setup_cmd 89
-        ");
-        let weights: Vec<u128> = folded(&rows(), Weight::Latency, 0).into_values().collect();
-        assert_eq!(weights, [1, 106_000, 328_990]);
     }
 
     #[test]

@@ -425,19 +425,6 @@ mod tests {
     }
 
     #[test]
-    fn a_report_fits_80_and_120_columns() {
-        let report = report(StageSet::Basic);
-        insta::assert_snapshot!("80_columns", text(&report, VIEW));
-        insta::assert_snapshot!("120_columns", text(&report, TextView { width: 120, ..VIEW }));
-    }
-
-    #[test]
-    fn all_stages_come_with_their_counts_and_the_whole_ledger() {
-        let view = TextView { detail: true, ..VIEW };
-        insta::assert_snapshot!(text(&report(StageSet::Basic), view));
-    }
-
-    #[test]
     fn the_longest_names_of_hooks_fit_the_screen() {
         let policy = Policy { only: Some(Method::Kprobe), ..Policy::default() };
         let plan = plan(StageSet::Fine, &everything(), &policy).unwrap();
