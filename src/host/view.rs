@@ -170,3 +170,29 @@ pub fn ledger_text(ledger: &HostLedger, detail: bool, out: &mut dyn Write) -> io
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_are_named_and_fit_the_screen() {
+        let ledger = HostLedger {
+            commands: 7,
+            without_begin: 1,
+            without_end: 2,
+            lost: 3,
+            not_read: 4,
+            failed_checks: 5,
+            hits: [("nvmet_req_init".into(), 8)].into(),
+            ..HostLedger::default()
+        };
+        let mut out = Vec::new();
+        ledger_text(&ledger, false, &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let want = "accuracy  DEGRADED: 7 commands; 1 end without a start, 2 starts without an end,\n          \
+                    3 events lost, 4 events not read, 5 hits that failed a check\nhook      \
+                    nvmet_req_init: 8 hits, 0 skipped\n";
+        assert_eq!(text, want);
+    }
+}

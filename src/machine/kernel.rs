@@ -567,4 +567,15 @@ mod tests {
         let modes = [-1, 0, 1, 2, 3, 4].map(of_value);
         assert_eq!(modes, [None, less, less, more, more, None]);
     }
+
+    #[test]
+    fn lockdown_is_the_word_in_brackets() {
+        let machine = TestMachine::new(&[]);
+        assert_eq!(machine.lockdown_level(), Lockdown::None);
+        let file = "sys/kernel/security/lockdown";
+        machine.put(file, "none integrity [confidentiality]\n");
+        assert_eq!(machine.lockdown_level(), Lockdown::Confidentiality);
+        machine.put(file, "none [integrity] confidentiality\n");
+        assert_eq!(machine.lockdown_level(), Lockdown::Integrity);
+    }
 }

@@ -161,3 +161,20 @@ impl Conditions {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_rounded_up_to_a_power_of_two() {
+        for (bytes, text) in
+            [(0, "0B"), (512, "512B"), (513, "1K"), (4096, "4K"), (4097, "8K"), (u32::MAX, "4G")]
+        {
+            let class = SizeClass::of(bytes);
+            assert_eq!(class.to_string(), text, "{bytes}");
+            assert!(class.bytes() >= u64::from(bytes));
+        }
+        assert!(SizeClass::of(512) < SizeClass::of(4096));
+    }
+}

@@ -72,42 +72,4 @@ proptest! {
         prop_assert_eq!(read.name_of(3), "qemu:3");
         prop_assert!(read.ledger.is_some());
     }
-
-    #[test]
-    fn a_cut_file_gives_whole_blocks_and_no_ledger(cut in 0..200_usize) {
-        let events = vec![HostEvent::Interrupt { ctrl: 0, vector: 1, at_ns: 7 }; 10];
-        let bytes = written(&events);
-        let bytes = &bytes[..bytes.len() - 1 - cut];
-        match HostRecording::read(bytes) {
-            Ok(read) => {
-                prop_assert!(read.ledger.is_none());
-                prop_assert!([0, 10].contains(&read.events.len()));
-            }
-            Err(Error::Damaged(_) | Error::Foreign) => {}
-            Err(other) => prop_assert!(false, "{other}"),
-        }
-    }
-}
-
-#[test]
-fn a_recording_of_the_guest_is_refused() {
-    let bytes = recorded(&RunInfo::default(), |_| {});
-    let refused = HostRecording::read(bytes.as_slice()).unwrap_err();
-    assert!(matches!(refused, Error::GuestSide), "{refused}");
-}
-
-/// Blocks of equal readings are a few bytes each.
-#[test]
-fn readings_are_bounded() {
-    let many = vec![ClockReading::default(); 1 << 14];
-    let blocks = |n: usize| {
-        let bytes = recorded(&info(), |recorder| {
-            (0..n).for_each(|_| recorder.block(Content::Readings, 0, &many));
-        });
-        let read = HostRecording::read(bytes.as_slice()).unwrap();
-        (read.readings.len() / many.len(), read.damage)
-    };
-    let whole = (3 << 18) / many.len();
-    assert_eq!(blocks(whole), (whole, None));
-    assert_eq!(blocks(whole + 1), (whole, Some(Damage::Length)));
 }

@@ -190,22 +190,4 @@ ffffffffc0400000 t ftrace_trampoline\t[__builtin__ftrace]
             assert_eq!(owner(nobodys), None, "{nobodys:#x}");
         }
     }
-
-    #[test]
-    fn a_module_that_came_later_is_noticed() {
-        let regions = Regions::read(KALLSYMS.as_bytes()).unwrap();
-        let modules = "\
-nvme 61440 0 - Live 0xffffffffc0100000
-nvme_core 200704 1 nvme, Live 0xffffffffc0200000 (E)
-dm_mod 4096 0 - Live 0xffffffffc0500000
-hidden 4096 0 - Live 0x0000000000000000
-broken
-";
-        assert!(regions.misses(modules, 0xffff_ffff_c050_0fff));
-        assert!(!regions.misses(modules, 0xffff_ffff_c050_1000));
-        assert!(!regions.misses(modules, 0xffff_ffff_c020_3000));
-        assert!(!regions.misses(modules, 0x10));
-        // unloaded, and loaded again elsewhere
-        assert!(regions.misses("nvme 61440 0 - Live 0xffffffffc0600000\n", 0xffff_ffff_c060_0010));
-    }
 }

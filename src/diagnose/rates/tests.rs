@@ -38,18 +38,6 @@ fn why_open(found: Result<Flat, Reason>) -> String {
     }
 }
 
-/// Poisson arrivals at a device without a limit, whose time drifts between 0.5 and 1.5 ms.
-fn open(seed: u64, per_second: f64, seconds: f64) -> Vec<(f64, f64)> {
-    let mut rng = Rng::with_seed(seed);
-    let (mut at, mut all) = (0.0, Vec::new());
-    while at < seconds * SECOND {
-        at += exponential(&mut rng, SECOND / per_second);
-        let level = 1e6 + 0.5e6 * (TAU * at / 3e9).sin();
-        all.push((at, at + level * (0.1 * normal(&mut rng)).exp()));
-    }
-    all
-}
-
 /// A closed loop with this many in flight, by second, at a device with this time; and a limit, as the
 /// time between two completions.
 fn closed(seed: u64, depths: &[usize], service: f64, sigma: f64, apart: f64) -> Vec<(f64, f64)> {
@@ -101,18 +89,6 @@ fn a_paced_load_shows_no_limit() {
         let found = limit(all.collect());
         assert!(found.is_err(), "{seed}: {found:?}");
     }
-}
-
-#[test]
-fn a_gap_of_years_costs_nothing() {
-    let mut all = open(1, 2000.0, 1.0);
-    all.push((1e18, 1e18 + 1e6));
-    let mut rates = Rates::default();
-    for (begin, end) in all {
-        rates.add((begin as u64, end as u64), 0);
-    }
-    assert!(rates.bins.len() <= MOST_BINS);
-    assert!(rates.limit().is_err());
 }
 
 /// A bucket of 150 commands per second that holds 15, as QEMU's throttle has: closed loops whose depth is that of each

@@ -178,4 +178,13 @@ mod tests {
         assert_eq!(rows[0].total.sum(), 80 + 80 + 10);
         assert_eq!(rows[0].bytes, 96 << 10);
     }
+
+    #[test]
+    fn fewer_stages_than_recorded_are_possible() {
+        let events = [read([100, 110, 130, 170, 180]), read([0, 0, 0, 170, 180])];
+        let snapshot = counted(StageSet::Total, &events);
+        assert_eq!((snapshot.commands(), snapshot.unmeasured()), (2, 1));
+        let sum: u128 = snapshot.cells.values().map(|c| c.hists[0].sum()).sum();
+        assert_eq!(sum, 70);
+    }
 }
