@@ -206,3 +206,19 @@ pub fn ids_of(affected: &[Affected]) -> String {
     let all: BTreeSet<(u16, u16)> = affected.iter().filter_map(|a| Some((a.qid, a.cid?))).collect();
     first_of(all.iter().map(|(qid, cid)| format!("qid {qid} cid {cid}")))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_that_overlap_are_one_and_a_text_has_the_first_three() {
+        const S: u64 = 1_000_000_000;
+        let times = [(5, 6), (1, 3), (2, 4), (8, 9), (11, 12), (15, 16)];
+        let times = times.into_iter().map(|(from, to)| (from * S, to * S));
+        assert_eq!(joined(times.clone(), APART_NS).first(), Some(&(S, 4 * S)));
+        let text = times_text(RunClock::default(), times);
+        assert_eq!(text, "1.0-4.0 s, 5.0-6.0 s, 8.0-9.0 s and 2 more");
+        assert_eq!(times_text(RunClock::default(), [].into_iter()), "");
+    }
+}

@@ -346,13 +346,55 @@ impl Commands {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    use crate::testing::{EventBuilder, STAGES as TIMES};
+    use crate::model::point::HAS_BEFORE;
+    use crate::testing::{ALL_SEEN, EventBuilder, STAGES as TIMES};
+    use proptest::prelude::*;
 
     const BEGIN_NS: u64 = 1_000_000_000;
 
     fn command(event: &Event) -> Option<Command> {
         Command::of(event, &BlockSizes::default())
+    }
+
+    proptest! {
+        #[test]
+        fn the_stages_are_those_of_the_timeline(
+            stages in prop::array::uniform8(0_u64..1 << 36),
+            pattern in 0..HAS_BEFORE,
+        ) {
+            let event = EventBuilder::staged(BEGIN_NS, stages).pattern(pattern).command();
+            let timeline = event.what.outcome().unwrap().timeline.unwrap();
+            let segments = timeline.segments(StageSet::Full).unwrap();
+            let Some(command) = command(&event) else {
+                prop_assert!(segments.is_empty());
+                return Ok(());
+            };
+            let runs: Vec<(Stages, u64)> = command.runs().collect();
+            let wanted = segments.iter().map(|s| (Stages::range(s.run.first, s.run.last + 1), s.ns));
+            prop_assert_eq!(&runs, &wanted.collect::<Vec<_>>());
+            prop_assert_eq!(Some(command.total()), timeline.total(StageSet::Full));
+            for (run, ns) in runs {
+                prop_assert_eq!(command.time_in(run), Some(ns));
+                prop_assert_eq!(command.time_bounds(run).0, ns);
+            }
+        }
+    }
+
+    #[test]
+    fn a_merged_stage_is_not_known_by_its_parts() {
+        // the doorbell was not observed
+        let made = EventBuilder::staged(BEGIN_NS, TIMES).pattern(ALL_SEEN & !(1 << 3));
+        let command = command(&made.command()).unwrap();
+        let both = Stages::SUBMIT | Stages::DEVICE;
+        assert_eq!(command.time_in(both), Some(104_000));
+        assert_eq!(command.time_in(Stages::DEVICE), None);
+        assert_eq!(command.time_in(Stages::DEVICE | Stages::IRQ), None);
+        assert_eq!(command.time_in(Stages::MAP | Stages::IRQ), Some(5000));
+        assert_eq!(command.time_bounds(Stages::DEVICE | Stages::IRQ).0, 3000);
+        assert_eq!(command.time_bounds(Stages::DEVICE).1, 104_000);
+        assert_eq!(command.time_bounds(Stages::DEVICE | Stages::IRQ).1, 107_000);
+        assert_eq!(command.time_bounds(Stages::MAP).1, 2000);
+        assert_eq!(command.time_in(Stages::ALL), Some(119_000));
     }
 
     #[test]
@@ -428,5 +470,23 @@ mod tests {
         let reads: Vec<u16> = (kept.filter(|c| c.code() == 2)).map(|c| c.cid).collect();
         let pairs = reads.windows(2).filter(|w| w[1] - w[0] <= 2).count();
         assert!(pairs * 10 > reads.len() * 9, "{pairs} {}", reads.len());
+    }
+
+    #[test]
+    fn with_room_every_command_is_kept() {
+        let commands = many(1000, 1000);
+        assert_eq!((commands.kept.len(), commands.long.len()), (1000, 0));
+        assert!(commands.kept.iter().all(|c| commands.weight(c) == 1));
+    }
+
+    #[test]
+    fn a_run_of_one_kind_is_thinned_too() {
+        let mut commands = Commands::at_most(1000);
+        for n in 0..5000 {
+            let made = EventBuilder::staged(BEGIN_NS + n * 1_000_000, TIMES).code(0);
+            commands.add(command(&made.command()).unwrap());
+        }
+        assert!(commands.kept.len() <= 1000, "{}", commands.kept.len());
+        assert_eq!(commands.weight(&commands.kept[0]), 8);
     }
 }

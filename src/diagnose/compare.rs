@@ -378,4 +378,34 @@ mod tests {
         // 95 with very many slices; it has 40
         assert!(covers >= 84, "{covers}");
     }
+
+    #[test]
+    fn too_few_commands_or_slices_are_not_compared() {
+        let commands = run(1, 1.0);
+        let clock = TimeSlices::of(&commands);
+        let compare = |most: usize, slices: u64| {
+            let mut left = most;
+            let mut when = Vec::new();
+            for command in &commands {
+                let early = command.end_ns < 1_000_000_000 + slices * 250_000_000;
+                let with = left > 0 && early && command.cid == 1;
+                left -= usize::from(with);
+                when.push((command.end_ns, with));
+            }
+            let with = |c: &Command| when.iter().find(|(end, _)| *end == c.end_ns).map(|w| w.1);
+            let found = clock.compare(commands.iter(), Stages::DEVICE, with);
+            found.ratio.is_none().then_some(found.with)
+        };
+        assert!(compare(usize::MAX, 40).is_none());
+        assert_eq!(compare(29, 40), Some(29));
+        assert!(compare(usize::MAX, 2).is_some());
+        assert_eq!(compare(0, 40), Some(0));
+    }
+
+    #[test]
+    fn nothing_has_no_share() {
+        let clock = TimeSlices::of(&[]);
+        assert_eq!(clock.share(&[0.0], &[0.0]), Share::default());
+        assert_eq!((clock.count, clock.slice(u64::MAX)), (1, 0));
+    }
 }

@@ -402,3 +402,26 @@ impl BitOr for Stages {
         self.with(other)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_has_the_names_of_its_stages() {
+        assert_eq!(Stages::range(11, 13), Stages::DEVICE | Stages::IRQ);
+        assert_eq!((Stages::THROTTLE | Stages::TAG).name(), "throttle+tag");
+        assert_eq!((Stages::IRQ | Stages::COMPLETE).name(), "device.irq+complete");
+        assert_eq!((Stages::DEVICE | Stages::IRQ).name(), "device");
+        assert_eq!(Stages::range(7, 15).name(), "total");
+        assert!(!Stages::ALL.meets(Stages::THROTTLE | Stages::TAG));
+        assert!(Stages::ALL.covers(Stages::MAP) && !Stages::MAP.covers(Stages::ALL));
+    }
+
+    #[test]
+    fn there_is_room_for_32_stages() {
+        let (all, last) = (Stages::range(0, 32), Stages::range(31, 32));
+        assert!(all.covers(last) && all.covers(Stages::ALL) && !Stages::ALL.meets(last));
+        assert!(!last.are_joined());
+    }
+}

@@ -149,7 +149,7 @@ impl Incidents {
 #[cfg(test)]
 mod tests {
     use super::*;
-
+    use crate::model::event::CtrlState;
     use crate::testing::EventBuilder;
 
     const TIMEOUT_NS: u64 = 30_000_000_000;
@@ -175,5 +175,28 @@ mod tests {
         assert_eq!(polled(10_000, 0, 2), 0);
         assert_eq!(polled(POLL_NS, 0, 1), 0);
         assert_eq!(polled(POLL_NS - 1, 0, 1), 1);
+    }
+
+    #[test]
+    fn failures_are_counted_by_status_and_those_of_paths_apart() {
+        let failed = |status| EventBuilder::read().status(status).command();
+        // do not retry, more: the same failure
+        let found = after(&[failed(0x281), failed(0x4281), failed(0x303), failed(0)]);
+        let all: Vec<_> = found.counts(0).collect();
+        assert_eq!(all, [(Happened::Failed(0x281), 2), (Happened::Failed(0x303), 1)]);
+        assert_eq!(found.count(0, Happened::is_path_error), 1);
+        let cancelled = after(&[failed(0x371), failed(0x4371)]);
+        assert_eq!(cancelled.count(0, Happened::is_path_error), 0);
+    }
+
+    #[test]
+    fn resets_and_retries_are_counted_by_controller() {
+        let id = EventBuilder::read().id;
+        let state = |state| EventKind::State { ctrl: 3, state: CtrlState(state), requested: false };
+        let all = [state(2), state(1), state(2), EventKind::Retry { id, retries: None }];
+        let events = all.map(|what| Event { at_ns: 1, what });
+        let found = after(&events);
+        assert_eq!(found.counts(3).collect::<Vec<_>>(), [(Happened::Reset, 2)]);
+        assert_eq!(found.counts(0).collect::<Vec<_>>(), [(Happened::Retried, 1)]);
     }
 }

@@ -176,10 +176,13 @@ impl Facts {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
 
     use super::*;
-
-    use crate::testing::EventBuilder;
+    use crate::diagnose::facts::Collector;
+    use crate::diagnose::judge::Expectation;
+    use crate::diagnose::verdict::Subject;
+    use crate::testing::{EventBuilder, STAGES};
 
     /// The submission of a thread; `by`: process and thread that submitted the bio.
     fn submission(pid: u32, tid: u32, comm: &str, by: Option<(u32, u32)>) -> Submission {
@@ -208,5 +211,38 @@ mod tests {
         assert_eq!(of(&submission(5, 5, "", None)).0, "pid 5");
         let unknown = Submission { knows_submitter: false, ..caller };
         assert_eq!(Issuer::of(&unknown), None);
+    }
+
+    #[test]
+    fn the_main_thread_names_the_process() {
+        let all = [(10, "io_worker"), (9, "fio"), (11, "io_worker")];
+        let all = all.map(|(tid, comm)| (Issuer::of(&submission(9, tid, comm, None)), 1.0));
+        let name =
+            |count| Facts::default().who(all.into_iter().take(count)).processes.remove(0).name;
+        assert_eq!((name(1), name(3)), ("io_worker[9]".into(), "fio[9]".into()));
+    }
+
+    #[test]
+    fn shares_are_of_the_time_and_cgroups_have_their_names() {
+        let mut collector = Collector::default();
+        collector.facts.cgroups = [(9, "/db.slice".into())].into();
+        for n in 0..100 {
+            let mut stages = STAGES;
+            // every fourth is of fio, and takes three times as long
+            let is_fio = n % 4 == 0;
+            stages[4] = if is_fio { 3_200_000 } else { 1_000_000 };
+            let mut event = EventBuilder::staged(2_000_000_000 + n * 10_000_000, stages).command();
+            let by = (!is_fio).then_some((7, 8));
+            *event.what.submission_mut().unwrap() = submission(51, 51, "fio", by);
+            collector.event(&event);
+        }
+        let facts = collector.finish(Duration::from_secs(1), None, Expectation::None);
+        let who = facts.who_of(facts.of(Subject::Controller(0)), |c| c.total() as f64);
+        let [fio, db] = who.processes.as_slice() else { panic!("{who:?}") };
+        assert_eq!((&*fio.name, &*db.name), ("fio[51]", "db[7]"));
+        assert!((fio.share - 0.5).abs() < 0.02 && (fio.share + db.share - 1.0).abs() < 1e-9);
+        assert_eq!((who.cgroups[0].id, who.cgroups[0].name()), (9, "/db.slice".into()));
+        let text = who.cgroups_text().unwrap();
+        assert!(text.starts_with("/db.slice ") && text.ends_with('%'), "{text}");
     }
 }

@@ -442,3 +442,30 @@ impl Facts {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn between(least: f64, most: f64) -> Share {
+        Share { most, ..Share::of(least) }
+    }
+
+    #[test]
+    fn bounds_decide_or_leave_it_open() {
+        assert_eq!(between(0.6, 0.9).reaches(MOST), Some(true));
+        assert_eq!(between(0.0, 0.9).reaches(MOST), None);
+        assert_eq!(between(0.0, 0.4).reaches(MOST), Some(false));
+        assert_eq!(between(0.1, 0.3).reaches(0.2), None);
+        let wide = Share { least: 0.7, most: 0.7, low: 0.05, high: 0.88 };
+        assert_eq!(wide.reaches(MOST), None);
+        assert_eq!(wide.text(), "70% [5, 88]");
+    }
+
+    #[test]
+    fn bounds_are_printed_as_a_range() {
+        assert_eq!(between(0.0, 0.99).text(), "0 to 99%");
+        assert_eq!(between(0.98, 0.982).text(), "98%");
+        assert_eq!(between(0.947, 0.953).range(), "95%");
+    }
+}
