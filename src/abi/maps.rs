@@ -576,7 +576,6 @@ mod tests {
     use crate::model::histogram::index;
     use crate::nvme::opcode::{Opcode, QueueKind};
     use crate::probe::catalog::CATALOG;
-    use proptest::prelude::*;
 
     fn bytes(words: &[u64]) -> Vec<u8> {
         words.iter().flat_map(|word| word.to_ne_bytes()).collect()
@@ -634,15 +633,6 @@ mod tests {
             add_cell(&mut cell, StageSet::Total, &bytes(&words), shared).unwrap();
             assert_eq!(cell.hists[0].max(), Some(1000));
             assert_eq!(cell.hists[0].max_exact(), !shared);
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn any_bytes_decode_or_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-            let _ = unfinished(&bytes, 0);
-            let _ = slot_state(&bytes);
-            let _ = stack_frames(&bytes);
         }
     }
 

@@ -295,9 +295,8 @@ fn observe(options: &DiagnoseOptions, expectation: &Expectation) -> Result<()> {
         logs: options.log.then(|| logs(&system, settings)),
         system: &system,
     };
-    let failed = Live::new(ready, settings, Some(options.duration())).run(|run| {
-        report(run, options, settings, expectation, Some(&live))
-    })?;
+    let failed = Live::new(ready, settings, Some(options.duration()))
+        .run(|run| report(run, options, settings, expectation, Some(&live)))?;
     failed.map_or(Ok(()), Err)
 }
 

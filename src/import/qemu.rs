@@ -179,14 +179,6 @@ mod tests {
     }
 
     #[test]
-    fn a_second_controller_is_refused() {
-        let end = "7@10.000002:pci_nvme_enqueue_req_completion cid 5 cqid 3 status 0x0\n";
-        let again = lines(HEAD) + end;
-        let refused = import(&again).err().unwrap().to_string();
-        assert!(refused.starts_with("line 2 is about a second controller"), "{refused}");
-    }
-
-    #[test]
     fn a_reset_ends_what_is_in_flight() {
         let log = lines("7@10.000002:pci_nvme_mmio_cfg wrote MMIO, config controller config=0x0\n");
         let ledger = import(&lines(&log[HEAD.len()..])).unwrap().0.ledger;

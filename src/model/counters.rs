@@ -124,19 +124,3 @@ impl Failures {
         kinds.zip(self.by_type)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn counts_come_with_their_type() {
-        let failures = Failures { by_type: [1, 2, 3, 4, 5, 6, 7, 8], retried: 0 };
-        let types: Vec<_> = failures.types().collect();
-        assert_eq!(types[0], (StatusType::Generic, 1));
-        assert_eq!(types[2], (StatusType::Media, 3));
-        assert_eq!(types[4], (StatusType::Reserved(4), 5));
-        assert_eq!(types[7], (StatusType::Vendor, 8));
-        assert_eq!(types.len(), TYPES);
-    }
-}
