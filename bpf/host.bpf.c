@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The host side of NVMe commands: nvmet by its tracepoints, QEMU and SPDK by uprobes, one target at
- * a time. A map keeps each command from its first to its last point; then it goes to a ring. */
+/* The host side of NVMe commands: nvmet by its tracepoints, QEMU and SPDK by uprobes. A map keeps
+ * each command from its first to its last point; then it goes to a ring. */
 #include "host_abi.h"
 #include "kernel.bpf.h"
 
@@ -47,9 +47,6 @@ MAP(host_ctrls, HASH, struct nd_host_ctrl, struct nd_host_name, ND_HOST_CTRLS);
 MAP(host_counts, PERCPU_ARRAY, u32, u64, ND_HOST_COUNTS);
 RING(host_events, ND_HOST_RING);
 
-/* A name that is never written: it is too large for the stack. */
-MAP(no_name, ARRAY, u32, struct nd_host_name, 1);
-
 static __always_inline void count(u32 what)
 {
 	u64 *n = bpf_map_lookup_elem(&host_counts, &what);
@@ -70,7 +67,7 @@ static __always_inline void begin(u64 req, const struct nd_host *event)
 		count(ND_HOST_NO_ROOM);
 }
 
-/* Takes the command of a request out of the map. Returns 0 if its start was not observed. */
+/* Returns 0 if the start of the command was not observed. */
 static __always_inline int take(u64 req, struct nd_host *event)
 {
 	struct nd_host *known = bpf_map_lookup_elem(&flying, &req);
@@ -88,20 +85,10 @@ static __always_inline void emit(struct nd_host *event)
 		count(ND_HOST_LOST);
 }
 
-/* The place for the name of a controller, at its first command; otherwise none. */
-static __always_inline struct nd_host_name *place_of_name(const struct nd_host_ctrl *key)
+static __always_inline void put_name(const struct nd_host_ctrl *key, struct nd_host_name *name)
 {
-	struct nd_host_name *name;
-	u32 zero = 0;
-
-	if (bpf_map_lookup_elem(&host_ctrls, key))
-		return 0;
-	name = bpf_map_lookup_elem(&no_name, &zero);
-	if (!name)
-		return 0;
 	if (bpf_map_update_elem(&host_ctrls, key, name, BPF_ANY))
 		count(ND_HOST_NO_ROOM);
-	return bpf_map_lookup_elem(&host_ctrls, key);
 }
 
 /* The queue and the controller of a request: a Connect has none before it is executed. */
@@ -136,7 +123,7 @@ int BPF_PROG(nvmet_complete, struct nvmet_req *req)
 {
 	struct nd_host event = {};
 	u64 now = bpf_ktime_get_ns();
-	struct nd_host_name *name;
+	struct nd_host_name name = {};
 	struct nvmet_ctrl *ctrl;
 
 	count(ND_HOST_HIT_COMPLETE);
@@ -149,10 +136,11 @@ int BPF_PROG(nvmet_complete, struct nvmet_req *req)
 	event.status = BPF_CORE_READ(req, cqe, status) >> 1;
 	event.flags |= ND_HOST_HAS_STATUS;
 	ctrl = nvmet_where(req, &event);
-	name = ctrl ? place_of_name(&event.ctrl) : 0;
-	if (name)
-		bpf_probe_read_kernel_str(name->nqn, sizeof(name->nqn),
+	if (ctrl && !bpf_map_lookup_elem(&host_ctrls, &event.ctrl)) {
+		bpf_probe_read_kernel_str(name.nqn, sizeof(name.nqn),
 					  BPF_CORE_READ(ctrl, subsys, subsysnqn));
+		put_name(&event.ctrl, &name);
+	}
 	emit(&event);
 	return 0;
 }
@@ -265,7 +253,7 @@ int qemu_interrupt(struct pt_regs *ctx)
 /* SPDK's NVMe-oF target, on any transport. Offsets depend on the release (src/machine/spdk.rs), and
  * every hit is checked. */
 
-/* Messages between SPDK's threads, by function. */
+/* Messages between SPDK's threads. */
 MAP(messages, HASH, struct nd_spdk_msg, u64, ND_SPDK_MSGS);
 
 /* The first bytes of a subsystem. */
@@ -295,7 +283,7 @@ static __always_inline int spdk_nqn_at(u64 subsystem)
 /* Remembers a controller with its NQN. Fails if there is none: this is no controller. */
 static __always_inline int spdk_ctrl(const struct nd_host_ctrl *key)
 {
-	struct nd_host_name *name;
+	struct nd_host_name name = {};
 	u64 subsystem = 0;
 	int at;
 
@@ -306,14 +294,12 @@ static __always_inline int spdk_ctrl(const struct nd_host_ctrl *key)
 	at = spdk_nqn_at(subsystem);
 	if (at < 0)
 		return -1;
-	name = place_of_name(key);
-	if (name)
-		bpf_probe_read_user_str(name->nqn, sizeof(name->nqn), (void *)(subsystem + at));
+	bpf_probe_read_user_str(name.nqn, sizeof(name.nqn), (void *)(subsystem + at));
+	put_name(key, &name);
 	return 0;
 }
 
-/* The queue and the controller of a request, checked. A queue has no controller before its Connect.
- */
+/* A queue has no controller before its Connect. */
 static __always_inline int spdk_where(u64 req, struct nd_host *event)
 {
 	u64 qpair = 0, ctrlr = 0;
@@ -373,8 +359,7 @@ int spdk_submit(struct pt_regs *ctx)
 	return 0;
 }
 
-/* spdk_nvmf_request_complete(req): requests that do not complete at once, on the way to the next.
- */
+/* spdk_nvmf_request_complete(req): also of requests that go on to the next. */
 SEC("?uprobe")
 int spdk_done(struct pt_regs *ctx)
 {

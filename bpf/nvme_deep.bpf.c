@@ -14,7 +14,7 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 	PROGRAM_##name args                                                                        \
 	{                                                                                          \
 		enum { hook = NUMBER_##name, access = ACCESS_##name };                             \
-		return call;                                                                       \
+		return ignored(hook) ? 0 : (call);                                                 \
 	}
 
 /* The first argument is the request. The verifier wants pointers of tracepoints to be tested. */
@@ -86,8 +86,10 @@ EITHER_REQUEST_HOOK(requeue_raw, on_requeue)
 REQUEST_HOOK(requeue_kprobe, on_requeue(rq, hook, access))
 
 /* Trace events other than commands. */
-HOOK(sq_btf, (struct request *rq, u16 head, u16 tail), rq ? on_sq(rq, head, tail, hook, access) : 0)
-HOOK(sq_raw, (struct request *rq, u16 head, u16 tail), on_sq(rq, head, tail, hook, access))
+HOOK(sq_btf, (struct request *rq, u16 head, u16 tail),
+     rq ? on_event(rq, ND_KIND_SQ, head | (u32)tail << 16, hook, access) : 0)
+HOOK(sq_raw, (struct request *rq, u16 head, u16 tail),
+     on_event(rq, ND_KIND_SQ, head | (u32)tail << 16, hook, access))
 HOOK(async_btf, (struct nvme_ctrl *ctrl, u32 result),
      on_ctrl(ctrl, ND_KIND_ASYNC, result, hook, access))
 HOOK(async_raw, (struct nvme_ctrl *ctrl, u32 result),
@@ -96,14 +98,12 @@ HOOK(state_fexit, (struct nvme_ctrl *ctrl, u32 state, u8 changed),
      changed ? on_ctrl(ctrl, ND_KIND_STATE, state, hook, access) : 0)
 HOOK(state_kprobe, (struct nvme_ctrl *ctrl, u32 state),
      on_ctrl(ctrl, ND_KIND_STATE, state | 1ull << 32, hook, access))
-REQUEST_HOOK(timeout_fentry, on_trouble(rq, ND_KIND_TIMEOUT, hook, access))
-REQUEST_HOOK(timeout_kprobe, on_trouble(rq, ND_KIND_TIMEOUT, hook, access))
-REQUEST_HOOK(cancel_fentry, on_trouble(rq, ND_KIND_CANCEL, hook, access))
-REQUEST_HOOK(cancel_kprobe, on_trouble(rq, ND_KIND_CANCEL, hook, access))
+REQUEST_HOOK(timeout_fentry, on_event(rq, ND_KIND_TIMEOUT, 0, hook, access))
+REQUEST_HOOK(timeout_kprobe, on_event(rq, ND_KIND_TIMEOUT, 0, hook, access))
+REQUEST_HOOK(cancel_fentry, on_event(rq, ND_KIND_CANCEL, 0, hook, access))
+REQUEST_HOOK(cancel_kprobe, on_event(rq, ND_KIND_CANCEL, 0, hook, access))
 
 /* What else the machine does. The IOMMU maps and unmaps. */
-HOOK(bio_btf, (), on_bio(hook))
-HOOK(getrq_btf, (), on_getrq(bio_of(ctx), hook))
 HOOK(split_btf, (), on_split(bio_of(ctx), hook))
 HOOK(bounce_btf, (void *device, u64 address, u64 bytes), on_volume(bytes, hook))
 HOOK(map_btf, (u64 iova, u64 address, u64 bytes), on_volume(bytes, hook))
@@ -119,14 +119,14 @@ HOOK(throttle_fentry, (u64 bio), on_throttle(bio, hook))
 /* Before 5.18. */
 HOOK(limits_in_fentry, (u64 bio), on_limits_in(bio, hook))
 HOOK(limits_out_fexit, (u64 bio, u8 waits), on_limits_out(bio, waits, hook))
-HOOK(freeze_in_fentry, (void *q, u64 bio), on_wait_in(bio, hook))
+HOOK(freeze_in_fentry, (void *q, u64 bio), on_wait_in(bio, 0, hook))
 HOOK(freeze_out_fexit, (void *q, u64 bio), on_wait_out(bio, 1, hook))
 /* Before 5.14. */
 HOOK(enter_in_fentry, (u64 q), on_enter_in(q, hook))
 HOOK(enter_out_fexit, (), on_enter_out(hook))
-HOOK(zone_in_fentry, (u64 bio), on_zone_in(bio, hook))
+HOOK(zone_in_fentry, (u64 bio), on_wait_in(bio, 1, hook))
 HOOK(zone_out_fexit, (u64 bio, u32 segments, u8 waits), on_zone_out(bio, waits, hook))
-HOOK(iocost_in_fentry, (void *rqos, u64 bio), on_wait_in(bio, hook))
+HOOK(iocost_in_fentry, (void *rqos, u64 bio), on_wait_in(bio, 0, hook))
 HOOK(iocost_out_fexit, (void *rqos, u64 bio), on_wait_out(bio, 0, hook))
 HOOK(wbt_in_fentry, (), on_wbt_in(hook))
 HOOK(wbt_out_fexit, (), on_wbt_out(hook))
@@ -148,7 +148,7 @@ HOOK(submit_limit_old_fentry, (u64 bio), note_submission_of(bio, 1, hook))
 SEC("?perf_event")
 int tick(void *ctx)
 {
-	return on_tick(ctx);
+	return on_tick(activity_here(), ctx);
 }
 
 /* Never attached: user space runs it (BPF_PROG_TEST_RUN) with ND_CONTROL_* and a slot or ND_END_*.

@@ -43,12 +43,6 @@ static __always_inline u32 bytes_of(void *ctx, u32 instance, u32 nsid)
 	return block ? (FIELD(ctx, tp_setup_cdw10 + 8, u16) + 1) * *block : 0;
 }
 
-static __always_inline int wanted_lba(void *ctx, u32 admin, u32 opcode)
-{
-	return says_blocks(admin, opcode) &&
-	       wanted_blocks(FIELD(ctx, tp_setup_cdw10, u64), FIELD(ctx, tp_setup_cdw10 + 8, u16));
-}
-
 static __always_inline void note_submission(struct nd_submission *a, void *ctx, u32 nsid)
 {
 	bpf_probe_read_kernel(a->cdw, sizeof(a->cdw), ctx + tp_setup_cdw10);
@@ -85,7 +79,7 @@ int setup_out_tp(void *ctx)
 	u64 key;
 
 	if (!cpu)
-		return count_no_cpu();
+		return 0;
 	tally(cpu, ND_HOOK_SETUP_OUT_TP, ACCESS_PROBE_READ);
 	if (!s) {
 		count(wanted_ctrl(instance) ? ND_UNTRACKED : ND_FILTERED);
@@ -99,22 +93,21 @@ int setup_out_tp(void *ctx)
 	s->cid = cid;
 	if (!wanted(qid, nsid, opcode, admin) ||
 	    (targ_any && (!wanted_caller() || !in_cgroup_by_task())) ||
-	    (targ_by_lba && !wanted_lba(ctx, admin, opcode))) {
+	    (targ_by_lba && (!says_blocks(admin, opcode) ||
+			     !wanted_blocks(FIELD(ctx, tp_setup_cdw10, u64),
+					    FIELD(ctx, tp_setup_cdw10 + 8, u16))))) {
 		count(ND_FILTERED);
 		s->state = ND_SKIPPED;
 		return 0;
 	}
 	key = key_of(instance, nsid, opcode, admin);
-	if (says_blocks(admin, opcode)) {
+	if (says_blocks(admin, opcode))
 		bytes = bytes_of(ctx, instance, nsid);
-		if (cfg_trace == ND_TRACE_FLIGHT)
-			key |= class_of(bytes) << ND_KEY_CLASS_SHIFT;
-		/* The command names blocks, but does not transfer them. */
-		if (!(opcode & 3))
-			bytes = 0;
-	} else if (cfg_trace == ND_TRACE_FLIGHT) {
-		key |= ND_CLASS_SMALL << ND_KEY_CLASS_SHIFT;
-	}
+	if (cfg_trace == ND_TRACE_FLIGHT)
+		key |= class_of(bytes) << ND_KEY_CLASS_SHIFT;
+	/* It may name blocks that it does not transfer. */
+	if (!(opcode & 3))
+		bytes = 0;
 	keep_key(s, key);
 	s->bytes = bytes;
 	s->start_ns = 0;
@@ -140,7 +133,7 @@ int complete_tp(void *ctx)
 	struct nd_slot *s = slot_by_cid(instance, qid, cid);
 
 	if (!cpu)
-		return count_no_cpu();
+		return 0;
 	tally(cpu, ND_HOOK_COMPLETE_TP, ACCESS_PROBE_READ);
 	if (!s) {
 		count(wanted_ctrl(instance) ? ND_UNTRACKED_DONE : ND_FILTERED_DONE);
@@ -171,7 +164,6 @@ int complete_tp(void *ctx)
 	return 0;
 }
 
-/* The event identifies the queue, not the command. */
 SEC("?tp/nvme/nvme_sq")
 int sq_tp(void *ctx)
 {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::model::event::{Event, EventKind};
-use crate::model::filter::Filter;
+use crate::model::filter::{Filter, quoted};
 use crate::model::group::By;
 use crate::model::nvme_latency::LatBuckets;
 use crate::model::origin::Who;
@@ -401,6 +401,23 @@ impl Settings {
         is_shown && self.outcome().selects(event) && self.filter.matches(event)
     }
 
+    /// The options that select commands, or a part of a recording. Empty: all commands.
+    pub fn choice(&self) -> String {
+        let times = self.window.options();
+        let times = times.map(|(option, time)| format!("{option} {}", quoted(&time.to_string())));
+        let mut filter = self.filter.clone();
+        let disk = self.window.disk.as_ref().map(|disk| {
+            // these are the disk's
+            (filter.ctrls, filter.nsids) = <_>::default();
+            format!("--disk {}", quoted(disk))
+        });
+        let filter = Some(filter.text()).filter(|text| !text.is_empty());
+        let Outcome { slow, errors } = self.outcome();
+        let slow = slow.map(|time| format!("--slow {time:?}").replace('µ', "u"));
+        let errors = errors.then(|| "--errors".to_owned());
+        times.chain(disk).chain(filter).chain(slow).chain(errors).collect::<Vec<String>>().join(" ")
+    }
+
     /// Events instead of histograms.
     pub const fn events(&self) -> Option<&Events> {
         match &self.mode {
@@ -559,7 +576,18 @@ impl Settings {
     }
 }
 
-/// How to trace the process of a target.
+/// The target whose commands are traced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChosenTarget {
+    /// The kernel's.
+    Nvmet,
+    /// A process, by uprobes.
+    Process(u32),
+    /// A process of QEMU, by USDT probes.
+    Usdt(u32),
+}
+
+/// How to trace a target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostOptions {
     /// Measure the run times of the programs.

@@ -58,4 +58,5 @@ mod top;
 mod trace;
 mod trace_view;
 mod usdt;
+mod views;
 mod words;

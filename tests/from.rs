@@ -231,7 +231,7 @@ fn options_that_a_recording_cannot_serve_are_refused() {
         ("trace --aen", "has no asynchronous events"),
         ("trace --kstack --sample 1/2", "(one command in 4)"),
         ("stacks --sample 1/64", "(one command in 4)"),
-        ("latency --stages", "has no stages: record with --stages=basic, or omit --stages\n"),
+        ("latency --stages", "has no stages: record with --stages=basic, or choose other stages\n"),
         ("latency --stages=fine", "has no fine stages: record with --stages=fine"),
         (
             "trace --kstack=complete",

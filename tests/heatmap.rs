@@ -237,13 +237,13 @@ fn what_cannot_be_drawn_leaves_no_file() {
         (
             format!("--from {none} --stage device"),
             2,
-            "has no stages: record with --stages=basic, or omit --stage\n",
+            "has no stages: record with --stages=basic, or choose other stages\n",
         ),
         (format!("--from {none} --stage total"), 2, "has no stages"),
         (
             format!("--from {mixed} --stage before"),
             2,
-            "has no waits before the request: record with --stages=full, or omit --stage\n",
+            "has no waits before the request: record with --stages=full, or choose other stages\n",
         ),
         (format!("--from {mixed} {none}"), 2, "one recording"),
         (format!("--from {mixed} --stage disk"), 2, "is not a stage"),

@@ -1,10 +1,39 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The interface between the BPF programs and user space. build.rs makes Rust of it (src/abi, which
- * asserts the sizes). Widths are fixed, padding is explicit. Numbers are enumerators, because BTF
- * has no macros. */
+/* The interface between the BPF programs and user space. build.rs makes Rust of it (src/abi).
+ * Widths are fixed, padding is explicit. Numbers are enumerators, because BTF has no macros. */
 #pragma once
 
 #include <linux/types.h>
+
+enum nd_limit {
+	ND_MAX_CTRLS = 256,	 /* instances that fit the eight bits of the row key */
+	ND_MAX_QUEUE_IDS = 4096, /* cached request_queue ids (from an ida: small numbers) */
+	ND_ROW_CACHE = 1024,
+	ND_TASKS = 1024,
+	ND_TASK_SLOTS = 256,
+	ND_PLACE_BITS = 4, /* each hook of a CPU caches 16 hardware queues */
+	ND_MAX_LIST = 16,  /* entries of a list filter */
+	ND_MAX_NAMESPACES = 4096,
+	ND_RING_CPUS = 8,     /* CPUs that share a ring of events */
+	ND_LINE = 64,	      /* bytes of a cache line */
+	ND_NO_SLOT = 1 << 30, /* not the number of a slot, whatever tag is added */
+	ND_GROUP_OTHER = 0,   /* the number of all groups without a row */
+	ND_MAX_GROUPS = 256,
+	ND_MAX_CANDIDATES = 4096,
+	ND_STACK_UNSEEN = 1, /* key of the sum of commands whose stack was not observed */
+	ND_STACK_DEPTH = 64,
+	ND_BIOS = 16384,       /* bios between their submission and their request */
+	ND_PAUSES = 4096,      /* tasks that wait for a tag, or in wbt; and those with a bio */
+	ND_CHAIN = 256,	       /* bios of a request that are looked at */
+	ND_BIOS_SHIFT = 48,    /* where the number of bios begins in nd_early_times.bios */
+	ND_SUBMITTERS = 16384, /* bios; the one that was looked up longest ago gives way */
+	ND_GAPS = 64,	       /* gaps that each CPU keeps */
+	ND_TICK_NS = 1000000,  /* period of the timer of a CPU */
+	ND_GAP_NS = 3000000,   /* distance of two ticks above which there is a gap */
+	ND_WAITED_NS = 20000,  /* a wait for a tag above this counts as such */
+	ND_MAX_DISKS = 256,
+	ND_MEMORY_WINDOW = 4096, /* bytes that bpf/memory.bpf.c reads at once */
+};
 
 /* Counters of a controller: first by status code type (bits 10:8). */
 enum nd_failure {
@@ -16,8 +45,7 @@ struct nd_failures {
 	__u64 count[ND_FAIL_MAX];
 };
 
-/* What the commands of a group (--by) have in common. Fields that the run does not group by are
- * zero. */
+/* What the commands of a group (--by) have in common; zero: the run does not group by it. */
 struct nd_group {
 	__u64 cgroup; /* id */
 	__u64 comm[2];
@@ -55,17 +83,10 @@ enum nd_by {
 	ND_BY_WHO = ND_BY_PROCESS | ND_BY_COMM | ND_BY_CGROUP,
 };
 
-enum nd_group_limit {
-	ND_GROUP_OTHER = 0, /* the number of all groups without a row */
-	ND_MAX_GROUPS = 256,
-	ND_MAX_CANDIDATES = 4096,
-};
-
 _Static_assert(sizeof(struct nd_group) == 48, "no padding");
 
-/* Row key, 54 bits: valid | ctrl 8 | nsid 23 | opcode 8 | admin 1 | size class 2 | pattern 11 (enum
- * nd_saw has 10 so far). The cache stores it with the row number in one word, so that a read cannot
- * tear. */
+/* Row key, 54 bits: valid | ctrl 8 | nsid 23 | opcode 8 | admin 1 | size class 2 | pattern 11. The
+ * cache stores it with the row number in one word, so that a read cannot tear. */
 enum nd_key {
 	ND_KEY_PATTERN_SHIFT = 0,
 	ND_KEY_PATTERN_BITS = 11,
@@ -119,11 +140,6 @@ enum nd_stack_at {
 	ND_STACK_NONE = 0,
 	ND_STACK_SUBMIT = 1,
 	ND_STACK_COMPLETE = 2,
-};
-
-enum nd_stack_limit {
-	ND_STACK_UNSEEN = 1, /* key of the sum of commands whose stack was not observed */
-	ND_STACK_DEPTH = 64,
 };
 
 /* What a command requests, and its submitter. */
@@ -216,8 +232,8 @@ struct nd_times {
 	__u64 end_ns;
 };
 
-/* With --stages=full, behind nd_times: points before the request. Its waits are the last before it:
- * each time is the start of the request less the waits that follow. */
+/* With --stages=full, behind nd_times: points before the request. Each wait ends where the next one
+ * begins, the last at the start. */
 struct nd_early_times {
 	__u64 bio_ns;
 	__u64 submit_ns;
@@ -226,12 +242,11 @@ struct nd_early_times {
 	__u64 wbt_ns;
 	__u64 tag_ns;
 	__u64 zone_ns;
-	/* ND_BIOS_SHIFT bits: time from the submission of the oldest bio to the setup. Above:
-	 * number of bios. 0: not known. */
+	/* From ND_BIOS_SHIFT on: number of bios. Below: time from the submission of the oldest to
+	 * the setup. 0: not known. */
 	__u64 bios;
 };
 
-/* The common part of the two kinds of events about a finished command. */
 struct nd_end {
 	struct nd_event event;
 	struct nd_outcome outcome;
@@ -255,13 +270,6 @@ struct nd_pair {
 struct nd_other {
 	struct nd_event event;
 	__u64 value;
-};
-
-enum nd_bio_limit {
-	ND_BIOS = 16384,    /* bios between their submission and their request */
-	ND_PAUSES = 4096,   /* tasks that wait for a tag, or in wbt; and those with a bio */
-	ND_CHAIN = 256,	    /* bios of a request that are looked at */
-	ND_BIOS_SHIFT = 48, /* where the number of bios begins in nd_early_times.bios */
 };
 
 /* A bio from its submission to an NVMe disk until it has a request. */
@@ -300,7 +308,7 @@ struct nd_pause {
 	__u64 freeze_ns;
 };
 
-/* The bio for which a request was allocated: two times, and how long it waited for what. */
+/* The bio for which a request was allocated: when it came, and how long it waited for what. */
 struct nd_waits {
 	__u64 start_ns; /* of the request that waited; 0: not known */
 	__u64 submit_ns;
@@ -322,10 +330,6 @@ struct nd_begun {
 _Static_assert(sizeof(struct nd_last_bio) == 64, "a cache line");
 _Static_assert(sizeof(struct nd_waits) == 64, "a cache line");
 
-enum nd_submitter_limit {
-	ND_SUBMITTERS = 16384, /* bios; the one that was looked up longest ago gives way */
-};
-
 /* nd_sender.tid of a task that is not within the cgroup of the filter. */
 enum nd_unwanted { ND_UNWANTED = 0xffffffff };
 
@@ -336,38 +340,22 @@ struct nd_submitter {
 	__u32 bytes;
 	__u16 early; /* noted before block_bio_queue, which may be of another task */
 	__u16 rest;  /* a piece was split off, and this has no request yet */
-	/* With conditions: when a bio of device mapper or md was noted. 0: a piece that was split
+	/* Of device mapper or md, with conditions: when it was noted. 0: a piece that was split
 	 * off. */
 	__u64 since_ns;
 };
 
-/* Log-linear buckets: 2^ND_HIST_SUB_BITS per power of two, so half a bucket is at most 6.25 %.
- * src/model/histogram.rs has the same rule; tests/parity.rs compares both. */
+/* Log-linear buckets: 2^ND_HIST_SUB_BITS per power of two, as in src/model/histogram.rs. */
 enum nd_hist_rule {
 	ND_HIST_SUB_BITS = 3,
 	ND_HIST_MAX_EXP = 35,
 	ND_HIST_BUCKETS = ((ND_HIST_MAX_EXP - ND_HIST_SUB_BITS + 2) << ND_HIST_SUB_BITS),
 };
 
-enum nd_limit {
-	ND_MAX_CTRLS = 256,	 /* instances that fit the eight bits of the row key */
-	ND_MAX_QUEUE_IDS = 4096, /* cached request_queue ids (from an ida: small numbers) */
-	ND_ROW_CACHE = 1024,
-	ND_TASKS = 1024,
-	ND_TASK_SLOTS = 256,
-	ND_PLACE_BITS = 4, /* each hook of a CPU caches 16 hardware queues */
-	ND_MAX_LIST = 16,  /* entries of a list filter */
-	ND_MAX_NAMESPACES = 4096,
-	ND_RING_CPUS = 8,     /* CPUs that share a ring of events */
-	ND_LINE = 64,	      /* bytes of a cache line */
-	ND_NO_SLOT = 1 << 30, /* not the number of a slot, whatever tag is added */
-};
-
-/* Set in the numbers of idle tasks, which have no id. */
+/* In the numbers of idle tasks, which have no id. */
 #define ND_IDLE_TASK (1u << 31)
 
-/* The hooks, in the order of src/probe/catalog.rs: build.rs makes the enum. */
-#include "hooks.h"
+#include "hooks.h" /* made by build.rs, from src/probe/catalog.rs */
 
 /* Counters of the ledger. */
 enum nd_count {
@@ -402,12 +390,11 @@ enum nd_count {
 	ND_NO_BIO,	  /* requests with a bio whose submission was not observed */
 	ND_BIOS_FULL,	  /* bios that found no room in the table */
 	ND_UNPAIRED_WAIT, /* requests with a wait whose end was not observed */
-	ND_NO_CPU, /* setups and completions on a CPU that user space does not know; at CPU 0 */
 	ND_COUNT_MAX,
 };
 
-/* Points of a command that were observed: a part of the row key, so that merged stages have
- * separate histograms. */
+/* Points that were observed: a part of the row key, so merged stages have histograms of their own.
+ */
 enum nd_saw {
 	ND_SAW_START = 1 << 0,
 	ND_SAW_SETUP_IN = 1 << 1,
@@ -460,7 +447,7 @@ struct nd_hist {
 	__u64 bucket[ND_HIST_BUCKETS];
 };
 
-/* A row of a group of CPUs. The map value has only the histograms of the stage set. */
+/* The map value has only the histograms of the stage set. */
 struct nd_cell {
 	__u64 bytes;
 	__u64 unmeasured; /* commands without an observed interval; in no histogram */
@@ -478,8 +465,8 @@ enum nd_state {
 /* A command in flight. The total and basic stage sets use only the first 64 bytes. */
 struct nd_slot {
 	__u64 rq; /* struct request * of the command */
-	/* Row key << ND_ROW_BITS | row. With ND_KEY_VALID it is the previous command's, with its
-	 * pattern; without, this command's, which has no row yet. */
+	/* Row key << ND_ROW_BITS | row. With ND_KEY_VALID it is the previous command's; without,
+	 * this command's, which has no row yet. */
 	__u64 key;
 	__u64 start_ns;
 	__u64 setup_out_ns;
@@ -496,8 +483,8 @@ struct nd_slot {
 	__u64 setup_in_ns;
 	__u64 issue_ns;
 	__u64 irq_ns;
-	/* Time of the completion, until blk-mq ends the command. In traces that do not observe the
-	 * end: the request of the previous command. */
+	/* Time of the completion. In traces that do not observe the end: the request of the
+	 * previous command. */
 	__u64 complete_ns;
 	/* Traces only. */
 	struct nd_submission submission;
@@ -527,7 +514,7 @@ struct nd_ctrl {
 	__u32 points; /* ND_SAW_*: the points that its transport has */
 };
 
-/* Cached owner of a request_queue. A setup that finds it outdated rewrites it. */
+/* The owner of a request_queue. A setup that finds it outdated rewrites it. */
 struct nd_queue {
 	__u64 q; /* struct request_queue * */
 	__u32 base;
@@ -554,8 +541,8 @@ struct nd_task {
 	__u64 bd;
 	__u32 setup_tid;
 	__u32 inside; /* submitting function: ND_INSIDE_* */
-	/* Of the commands that wait for a doorbell: the last request, the struct nvme_queue *, and
-	 * its last_sq_tail when the first was set up. */
+	/* Of the commands that wait: the last request, the struct nvme_queue *, and its
+	 * last_sq_tail when the first was set up. */
 	__u64 last_rq;
 	__u64 nvmeq;
 	__u16 announced_tail;
@@ -571,7 +558,7 @@ enum nd_inside {
 	ND_INSIDE_COMMIT_RQS = 3,
 };
 
-/* Slots of a blk-mq hardware queue (of one namespace), as one hook caches them on one CPU. */
+/* Slots of a blk-mq hardware queue, as one hook caches them on one CPU. */
 struct nd_place {
 	__u64 hctx; /* struct blk_mq_hw_ctx *; 0: empty */
 	__u32 first;
@@ -601,10 +588,6 @@ enum nd_at {
 	ND_AT_MAX = 6,
 };
 
-/* What fills struct nd_cpu up to a cache line, in words of 32 bits; at least 16. */
-#define ND_CPU_PAD(tail)                                                                           \
-	(16 + (64 - ((2 * ND_HOOK_MAX + ND_COUNT_MAX + 4) * 8 + 64 + (tail)) % 64) % 64 / 4)
-
 struct nd_cpu {
 	__u64 hits[ND_HOOK_MAX];
 	__u64 count[ND_COUNT_MAX];
@@ -612,16 +595,13 @@ struct nd_cpu {
 	__u64 irq_nvmeq;	    /* struct nvme_queue * that the interrupt serves */
 	__u64 irq_id;		    /* see this_interrupt() */
 	__u64 offered[ND_HOOK_MAX]; /* tests only, see ignored() */
-	/* Set before the attach: the first cell of its group, and whether programs add to these
-	 * cells at the same time. */
+	/* The first cell of its group, and whether other CPUs add to these cells, too. */
 	__u32 first_cell;
 	__u32 shares;
-	__u32 _pad[ND_CPU_PAD(sizeof(struct nd_where) * (1 + (1 << ND_PLACE_BITS)) +
-			      sizeof(struct nd_place) * (ND_AT_MAX << ND_PLACE_BITS))];
 	struct nd_where admin; /* admin queue of the current setup */
 	struct nd_where where[1 << ND_PLACE_BITS];
 	struct nd_place place[ND_AT_MAX][1 << ND_PLACE_BITS];
-};
+} __attribute__((aligned(ND_LINE)));
 
 struct nd_stack {
 	__u64 depth;
@@ -633,7 +613,7 @@ struct nd_stack_sum {
 	__u64 unmeasured; /* as in nd_cell */
 };
 
-/* Requests to the program `control`, which user space runs by BPF_PROG_TEST_RUN. */
+/* Requests to the program `control`. */
 enum nd_control {
 	ND_CONTROL_BEGIN = 0,	  /* begin the run */
 	ND_CONTROL_COMPLETED = 1, /* whether the driver has completed a slot's open command */
@@ -655,16 +635,6 @@ struct nd_scratch {
 };
 
 _Static_assert(__builtin_offsetof(struct nd_slot, setup_in_ns) == ND_LINE, "a cache line");
-_Static_assert(sizeof(struct nd_task) % ND_LINE == 0, "no cache line of two tasks");
-_Static_assert(sizeof(struct nd_cpu) % ND_LINE == 0, "no cache line of two CPUs");
-
-enum nd_activity_limit {
-	ND_GAPS = 64,	      /* gaps that each CPU keeps */
-	ND_TICK_NS = 1000000, /* period of the timer of a CPU */
-	ND_GAP_NS = 3000000,  /* distance of two ticks above which there is a gap */
-	ND_WAITED_NS = 20000, /* a wait for a tag above this counts as such */
-	ND_MAX_DISKS = 256,
-};
 
 struct nd_gap {
 	__u64 begin_ns; /* when the tick was due */
@@ -689,14 +659,7 @@ struct nd_activity {
 	struct nd_gap gap[ND_GAPS];
 };
 
-/* The last bio that a task has queued. */
-struct nd_wait {
-	__u64 ns; /* 0: it has its request */
-	__u32 tid;
-	__u32 _pad;
-};
-
-/* The begin of a disk's name: of every name of an NVMe disk all of it. */
+/* The beginning of a disk's name. */
 struct nd_disk_name {
 	__u64 word[2];
 };
@@ -709,18 +672,16 @@ struct nd_disk {
 	__u64 splits;
 };
 
-/* The configuration of a run, which user space sets before the load: constants to the verifier,
- * which removes code that the run does not need. Ordered by size, without padding. */
+/* The configuration of a run: constants to the verifier, which removes what the run does not need.
+ * Ordered by size, without padding. */
 struct nd_config {
 	/* [irq_first, irq_end): the kernel's interrupt entry code. Both 0: unknown. */
 	__u64 irq_first;
 	__u64 irq_end;
-	/* Trace only commands that took at least this long. */
-	__u64 slow_ns;
+	__u64 slow_ns; /* trace only commands that took at least this long */
 	/* Tests only: programs (bits by hook number) that ignore every n-th event. */
 	__u64 test_ignore[(ND_HOOK_MAX + 63) / 64];
 	__u64 targ_opcodes[2][4]; /* bitmaps: I/O, admin */
-	/* A process or the name of a thread must match. */
 	__u64 targ_comms[ND_MAX_LIST][2];
 	__u64 targ_cgroup_id; /* with ND_CGROUP_BIO */
 	__u64 targ_lba_first;
@@ -758,67 +719,46 @@ struct nd_config {
 	__u32 tp_sq_tail;
 	__u32 tp_async_ctrl;
 	__u32 tp_async_result;
-	/* start_hook: block_io_start is attached. start_field: read start_time_ns instead. */
-	__u8 start_hook;
-	__u8 start_field;
-	/* The doorbell has hooks: record the commands that each task sets up. 2: kprobes, which may
-	 * miss a return. */
+	__u8 start_hook;  /* block_io_start is attached */
+	__u8 start_field; /* read start_time_ns instead */
+	/* The doorbell has hooks. 2: kprobes, which may miss a return. */
 	__u8 doorbell;
-	/* Completions may be missed: a second setup of a slot is not necessarily a requeue. */
-	__u8 lossy;
-	/* Commands whose setup or completion was not observed are recovered: the driver's types
-	 * are available, and command ids have a generation (5.14). */
+	__u8 lossy; /* completions may be missed: a second setup need not be a requeue */
+	/* recover.bpf.h: needs the driver's types, and generations in command ids (5.14). */
 	__u8 recover;
-	/* The kernel may skip setups: programs at tracepoints can be preempted (7.0). */
-	__u8 setup_skips;
-	/* The kernel may skip returns of submitting functions: their programs can be preempted. */
-	__u8 exit_skips;
-	/* Interrupts are not threads: the CPU's interrupt count distinguishes them. */
-	__u8 irq_count;
-	/* No nvme types: the controller is identified by the name of the queue's device, and the
-	 * outcome of commands cannot be read. */
+	__u8 setup_skips; /* programs at tracepoints can be preempted (7.0): setups may be missed */
+	__u8 exit_skips;  /* so can those at returns: of submitting functions */
+	__u8 irq_count;	  /* interrupts are no threads: the CPU counts them */
+	/* No nvme types: the name of the queue's device has the controller, and outcomes are not
+	 * known. */
 	__u8 by_name;
-	/* The nvme types come from a file: check that they fit. */
-	__u8 check_fit;
-	/* block_rq_issue and block_rq_requeue: the request is the second argument (before 5.11). */
-	__u8 rq_second;
-	/* The command is nvme_setup_cmd's third argument (before 5.14), not in nvme_request. */
-	__u8 cmd_arg;
-	/* Fine stage set: a command is finished when blk-mq ends it, not at its completion. */
-	__u8 end;
-	__u8 trace; /* ND_TRACE_* */
-	__u8 stack; /* ND_STACK_* */
-	/* Take the submission stack at the entry of nvme_setup_cmd: kretprobes have none. */
-	__u8 stack_at_entry;
+	__u8 check_fit; /* the nvme types come from a file: check that they fit */
+	__u8 rq_second; /* block_rq_issue and block_rq_requeue have (queue, request), before 5.11 */
+	__u8 cmd_arg;	/* nvme_setup_cmd has the command (before 5.14), not nvme_request */
+	__u8 end;	/* fine stages: a command is finished when blk-mq ends it */
+	__u8 trace;	/* ND_TRACE_* */
+	__u8 stack;	/* ND_STACK_* */
+	__u8 stack_at_entry; /* at submission: kretprobes have none */
 	__u8 errors;
 	__u8 targ_no_admin;
 	__u8 targ_no_io;
 	__u8 targ_by_opcode;
 	__u8 targ_by_cgroup; /* ND_CGROUP_*; 0: no such filter */
-	/* Processes, threads and the cgroup mean the submitter. */
-	__u8 targ_submitter;
+	__u8 targ_submitter; /* processes, threads and the cgroup mean the submitter */
 	__u8 targ_by_lba;
-	__u8 targ_any; /* any filter */
-	/* Observe the conditions of commands (ND_BESIDE_*); traces only. */
-	__u8 context;
-	/* Interrupt handlers interrupt tasks: they are not threads. */
-	__u8 hard_irq;
-	/* The preemption count of a CPU shows soft interrupts (not on PREEMPT_RT). */
-	__u8 softirq;
-	/* Without a trace: count failed commands by controller and status type. */
-	__u8 count_status;
-	/* A program with typed arguments may interrupt itself on its CPU (before 6.1). */
-	__u8 nests;
-	/* Without a trace: count the commands of each queue, and report the slowest. */
-	__u8 details;
+	__u8 targ_any;	   /* any filter */
+	__u8 context;	   /* ND_BESIDE_*; traces only */
+	__u8 hard_irq;	   /* interrupt handlers are no threads */
+	__u8 softirq;	   /* the preemption count shows soft interrupts (not on PREEMPT_RT) */
+	__u8 count_status; /* not in traces: failed commands by controller and status type */
+	__u8 nests;	   /* programs with typed arguments may interrupt themselves (before 6.1) */
+	__u8 details;	   /* not in traces: commands of each queue, and the slowest */
 	__u16 rows;
 	__u16 wait_points; /* ND_WAIT_* */
 	__u16 by;	   /* ND_BY_* */
-	/* Observe the waits before the request (bio.bpf.h). */
-	__u8 waits;
-	/* block_getrq shows when a bio gets its request (on_bio_start()). */
-	__u8 start_bio;
-	__u8 who; /* ND_WHO_* */
+	__u8 waits;	   /* bio.bpf.h */
+	__u8 start_bio;	   /* block_getrq shows when a bio gets its request */
+	__u8 who;	   /* ND_WHO_* */
 	/* The size class of a group, by 1 + the exponent of its bytes, rounded up; no data: 0. */
 	__u8 by_size[64];
 	__u8 unused[6];
@@ -837,7 +777,3 @@ enum nd_by_cgroup {
 };
 
 _Static_assert(sizeof(struct nd_config) == 784 + (ND_HOOK_MAX + 63) / 64 * 8, "no padding");
-
-enum nd_memory_limit {
-	ND_MEMORY_WINDOW = 4096, /* bytes that bpf/memory.bpf.c reads at once */
-};

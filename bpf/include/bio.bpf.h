@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Bios before they have a request (--stages=full): from their submission until they get a request,
- * are merged into one, or end without one. Waits with a bio among their arguments are added to its
- * entry, the others to the pause of the task. */
+/* Bios before they have a request (--stages=full). Waits of functions that have the bio as an
+ * argument are added to its entry, the others to the pause of the task. */
 #pragma once
 
 #include "emit.bpf.h"
@@ -19,37 +18,35 @@ static __noinline struct nd_disk *new_disk(struct nd_disk_name *name)
 	return bpf_map_lookup_elem(&disks, name);
 }
 
-/* The counters of the disk of a bio; NULL: not an NVMe disk (`upper`: not one of device mapper or
- * md), or the table is full. */
+/* The counters of the disk of a bio, which is an NVMe disk, or with `upper` one of device mapper or
+ * md. NULL: it is not, or the table is full. */
 static __always_inline struct nd_disk *disk_of(u64 bio, int upper)
 {
 	struct nd_disk_name name;
 	struct nd_disk *disk;
 	u64 at = disk_name_of(bio);
 
-	name.word[0] = peek(at, ACCESS_BTF);
+	name.word[0] = peek(at);
 	if (upper ? !is_upper_name(name.word[0]) : !is_nvme_name(name.word[0]))
 		return 0;
-	name.word[1] = peek(at + sizeof(u64), ACCESS_BTF);
+	name.word[1] = peek(at + sizeof(u64));
 	disk = bpf_map_lookup_elem(&disks, &name);
 	return disk ? disk : new_disk(&name);
 }
 
-/* Adds a time to the counters of a disk. Returns 0 if it has none. */
-static __always_inline int count_time(struct nd_disk *disk, u64 waited)
+static __always_inline void count_time(struct nd_disk *disk, u64 waited)
 {
 	if (!disk)
-		return 0;
+		return;
 	disk->requests++;
 	disk->sum_ns += waited;
 	if (waited > ND_WAITED_NS)
 		disk->waited++;
 	if (waited > disk->max_ns)
 		disk->max_ns = waited;
-	return 1;
 }
 
-/* A bio of a disk above NVMe has ended: counts its time. */
+/* A bio of a disk above NVMe has ended. */
 static __always_inline void count_upper(u64 bio)
 {
 	struct nd_submitter *by = bpf_map_lookup_elem(&submitters, &bio);
@@ -63,7 +60,7 @@ static __always_inline void count_upper(u64 bio)
 
 MAP(bios, HASH, u64, struct nd_bio, ND_BIOS);
 
-/* How many bios the table has. 0 spares searches for each bio. */
+/* How many bios the table has: mostly none, which saves searches. */
 static u32 bios_there SEC(".bss.waits");
 
 /* By task. Not maps: see `tasks` in slots.bpf.h. */
@@ -79,7 +76,7 @@ static __always_inline void put_entry(u64 bio, struct nd_bio *b)
 		count(ND_BIOS_FULL);
 }
 
-/* Takes the bio out of the table. Returns whether it was there. */
+/* Returns whether it was there. */
 static __always_inline int drop_entry(u64 bio)
 {
 	if (bpf_map_delete_elem(&bios, &bio))
@@ -93,7 +90,7 @@ static __always_inline struct nd_last_bio *last_bio_of(u32 tid)
 	return &last_bios[tid & (ND_PAUSES - 1)];
 }
 
-/* The room of this task, if this bio is in it. */
+/* The task's room, if this bio is in it. */
 static __always_inline struct nd_last_bio *in_last(u64 bio)
 {
 	u32 tid = this_task();
@@ -124,7 +121,7 @@ static __always_inline void move_bio(struct nd_last_bio *l)
 	struct nd_bio *there, b = take_last(l);
 
 	if (FOLLOWS_SUBMITTERS)
-		by_this_task(&b.by, bio, ACCESS_BTF);
+		by_this_task(&b.by, bio);
 	there = bpf_map_lookup_elem(&bios, &bio);
 	if (!there || there->submit_ns < b.submit_ns)
 		put_entry(bio, &b);
@@ -140,8 +137,8 @@ static __always_inline struct nd_bio *bio_in_table(u64 bio)
 	return bpf_map_lookup_elem(&bios, &bio);
 }
 
-/* Notes a bio in the room of its task, unless a task of another number has a bio there. Two tasks
- * that meet there at the same time may lose a bio, which is counted at its request. */
+/* Notes a bio in the room of its task. Fails if another task has one there. Two tasks that meet
+ * there at the same time may lose a bio, which is counted at its request. */
 static __always_inline int note_last(u64 bio, u64 now)
 {
 	u32 tid = this_task();
@@ -160,7 +157,6 @@ static __always_inline int note_last(u64 bio, u64 now)
 	return 1;
 }
 
-/* Puts a bio into the table, or replaces an outdated entry of its address. */
 static __always_inline void put_bio(u64 bio, u64 submit_ns, u64 bio_ns)
 {
 	struct nd_bio b = {
@@ -217,17 +213,16 @@ static __always_inline struct nd_pause *own_pause(void)
 
 static __always_inline int begin_wait(u64 *begin_ns, u32 hook)
 {
-	if (!hit(hook, ACCESS_BTF))
-		return 0;
+	hit(hook, ACCESS_BTF);
 	*begin_ns = bpf_ktime_get_ns();
 	return 0;
 }
 
-/* The end of a wait, if its begin was observed. */
 static __always_inline int end_wait(u64 *begin_ns, u64 *sum_ns, u32 hook)
 {
-	if (!*begin_ns || !hit(hook, ACCESS_BTF))
+	if (!*begin_ns)
 		return 0;
+	hit(hook, ACCESS_BTF);
 	*sum_ns += bpf_ktime_get_ns() - *begin_ns;
 	*begin_ns = 0;
 	return 0;
@@ -239,7 +234,7 @@ static __always_inline int on_enter_in(u64 q, u32 hook)
 {
 	u64 depth = q + bpf_core_field_offset(struct request_queue, mq_freeze_depth);
 
-	return (u32)peek(depth, ACCESS_BTF) ? begin_wait(&own_pause()->freeze_begin_ns, hook) : 0;
+	return (u32)peek(depth) ? begin_wait(&own_pause()->freeze_begin_ns, hook) : 0;
 }
 
 static __always_inline int on_enter_out(u32 hook)
@@ -268,23 +263,21 @@ static __always_inline int may_not_wait(u64 data)
 {
 	u64 at = data + bpf_core_field_offset(struct blk_mq_alloc_data, flags);
 
-	return (u32)peek(at, ACCESS_BTF) & BLK_MQ_REQ_NOWAIT;
+	return (u32)peek(at) & BLK_MQ_REQ_NOWAIT;
 }
 
-/* The task waits for a tag, for the first time or again. */
 static __always_inline int on_tag_wait(u32 hook)
 {
 	struct nd_pause *p;
 
-	if (!hit(hook, ACCESS_BTF))
-		return 0;
+	hit(hook, ACCESS_BTF);
 	p = own_pause();
 	if (!p->tag_ns)
 		p->tag_ns = bpf_ktime_get_ns();
 	return 0;
 }
 
-/* Takes the waits of the task that gets a request. Returns 0 if one has no end. */
+/* Returns 0 if a wait of the task has no end. */
 static __always_inline int take_pause(struct nd_waits *w, u64 start)
 {
 	struct nd_pause *p = known_pause();
@@ -306,24 +299,23 @@ static __always_inline int take_pause(struct nd_waits *w, u64 start)
 /* With cfg_start_bio: bios with a request whose command is not set up. */
 MAP(begun, HASH, u64, struct nd_begun, 1); /* user space sets it */
 
-/* blk-throttle looks at a bio: it is about to be queued, now or later. A bio that was queued before
- * is the rest of one that was split: it keeps its submission. */
+/* blk-throttle looks at a bio, which is queued now or later. One that was queued before is the rest
+ * of a split bio, and keeps its submission. */
 static __always_inline int on_throttle(u64 bio, u32 hook)
 {
 	struct nd_bio *b;
 
 	if (!is_of_nvme(bio))
 		return FOLLOWS_SUBMITTERS ? note_submission_of(bio, 1, hook) : 0;
-	if (!hit(hook, ACCESS_BTF))
-		return 0;
+	hit(hook, ACCESS_BTF);
 	b = bpf_map_lookup_elem(&bios, &bio);
 	if (!b || !b->bio_ns || (!b->rest && !has_place(bio, b->sector, b->bytes)))
 		put_bio(bio, bpf_ktime_get_ns(), 0);
 	return 0;
 }
 
-/* The same before 5.18, for each bio, and again for one that has waited. The end of the function
- * shows whether it has to wait. */
+/* The same before 5.18, and again for a bio that has waited. The end of the function shows whether
+ * it has to wait. */
 static __always_inline int on_limits_in(u64 bio, u32 hook)
 {
 	struct nd_bio *b = bpf_map_lookup_elem(&bios, &bio);
@@ -340,8 +332,9 @@ static __always_inline int on_limits_out(u64 bio, int waits, u32 hook)
 {
 	struct nd_bio *b = bpf_map_lookup_elem(&bios, &bio);
 
-	if (!b || !hit(hook, ACCESS_BTF))
+	if (!b)
 		return 0;
+	hit(hook, ACCESS_BTF);
 	if (!waits && !b->bio_ns && !b->released)
 		b->submit_ns = 0; /* not submitted yet */
 	return 0;
@@ -356,8 +349,7 @@ static __always_inline int on_bio_queued(u64 bio, u32 hook)
 	/* Device mapper may submit a clone of it to an NVMe disk. */
 	if (!is_of_nvme(bio))
 		return FOLLOWS_SUBMITTERS ? note_submission_of(bio, 0, hook) : 0;
-	if (!hit(hook, ACCESS_BTF))
-		return 0;
+	hit(hook, ACCESS_BTF);
 	forget_pause();
 	now = bpf_ktime_get_ns();
 	if (bios_there) {
@@ -377,22 +369,19 @@ static __always_inline int on_bio_queued(u64 bio, u32 hook)
 	return 0;
 }
 
-/* The block layer has split a piece off: `bio`. The rest is its bi_private, and is submitted again
- * without block_bio_queue. */
+/* See on_submitted_split(). */
 static __always_inline int on_bio_split(u64 bio, u32 hook)
 {
 	u64 rest = BIO_FIELD(bio, bi_private);
 	struct nd_last_bio *former = in_last(bio);
 	struct nd_bio *b, copy;
 
-	if (ignored(hook))
-		return 0;
 	if (former)
 		former->bio = 0;
 	b = bio_in_table(rest);
 	if (!b)
 		return FOLLOWS_SUBMITTERS ? on_submitted_split(bio, hook) : 0;
-	tally(this_cpu(), hook, ACCESS_BTF);
+	hit(hook, ACCESS_BTF);
 	copy = *b;
 	b->rest = 1;
 	put_entry(bio, &copy);
@@ -407,7 +396,7 @@ static __always_inline int on_bio_gone(u64 bio, u32 hook)
 	if (l)
 		l->bio = 0;
 	if (l || (bios_there && drop_entry(bio)))
-		tally(this_cpu(), hook, ACCESS_BTF);
+		hit(hook, ACCESS_BTF);
 	else if (FOLLOWS_SUBMITTERS) {
 		if (TIMES_UPPER)
 			count_upper(bio);
@@ -416,14 +405,13 @@ static __always_inline int on_bio_gone(u64 bio, u32 hook)
 	return 0;
 }
 
-static __always_inline int on_wait_in(u64 bio, u32 hook)
+static __always_inline int on_wait_in(u64 bio, int zone, u32 hook)
 {
 	struct nd_bio *b = bio_in_table(bio);
 
-	return b ? begin_wait(&b->begin_ns, hook) : 0;
+	return b ? begin_wait(zone ? &b->zone_ns : &b->begin_ns, hook) : 0;
 }
 
-/* The bio may be gone: its address only finds its entry. */
 static __always_inline int on_wait_out(u64 bio, int freeze, u32 hook)
 {
 	struct nd_bio *b = bpf_map_lookup_elem(&bios, &bio);
@@ -432,27 +420,20 @@ static __always_inline int on_wait_out(u64 bio, int freeze, u32 hook)
 }
 
 /* A zone takes one write at a time (zone write plugging, 6.10). The end of the function shows
- * whether this one has to wait. By then another CPU may have given it a request, so its wait ends
- * there, less the waits that come after this one. */
-static __always_inline int on_zone_in(u64 bio, u32 hook)
-{
-	struct nd_bio *b = bio_in_table(bio);
-
-	return b ? begin_wait(&b->zone_ns, hook) : 0;
-}
-
+ * whether this one waits: until it gets a request, less the waits that come after this one. */
 static __always_inline int on_zone_out(u64 bio, int waits, u32 hook)
 {
 	struct nd_bio *b = waits ? NULL : bpf_map_lookup_elem(&bios, &bio);
 
-	if (!b || !hit(hook, ACCESS_BTF))
+	if (!b)
 		return 0;
+	hit(hook, ACCESS_BTF);
 	b->zone_ns = 0;
 	return 0;
 }
 
-/* The time of the request, if all waits of its bio are known; otherwise 0. A bio that waits for a
- * zone after it has waited for a frozen queue keeps the first: the other is in `block`. */
+/* The time of the request, if all waits of its bio are known; otherwise 0. Of a frozen queue and a
+ * zone, only the first wait is kept: the other is in `block`. */
 static __always_inline u64 known_start(struct nd_waits *w, u64 begin_ns, u64 zone_ns, u64 start)
 {
 	int known = take_pause(w, start) && !begin_ns;
@@ -466,7 +447,6 @@ static __always_inline u64 known_start(struct nd_waits *w, u64 begin_ns, u64 zon
 	return 0;
 }
 
-/* The waits of a bio that got its request at `start`. */
 static __always_inline void waits_of(struct nd_waits *w, struct nd_bio *b, u64 bio, u64 start)
 {
 	w->submit_ns = cfg_wait_points & ND_WAIT_SUBMIT ? b->submit_ns : b->bio_ns;
@@ -480,8 +460,8 @@ static __always_inline void waits_of(struct nd_waits *w, struct nd_bio *b, u64 b
 	w->also = 0;
 }
 
-/* Takes what is known of a bio whose request was allocated at `start`, and begins at sector `at`:
- * an earlier bio may have had the same address. Returns 0 if its submission was not observed. */
+/* Takes what is known of a bio whose request was allocated at `start`. Returns 0 if its submission
+ * was not observed. `at`, the first sector, tells it from an earlier bio with its address. */
 static __always_inline int take_bio(struct nd_begun *to, u64 bio, u64 at, u64 start)
 {
 	struct nd_last_bio *l = in_last(bio);
@@ -491,7 +471,7 @@ static __always_inline int take_bio(struct nd_begun *to, u64 bio, u64 at, u64 st
 		last = take_last(l);
 		waits_of(&to->waits, &last, bio, start);
 		if (FOLLOWS_SUBMITTERS)
-			by_this_task(&to->by, bio, ACCESS_BTF);
+			by_this_task(&to->by, bio);
 		return 1;
 	}
 	b = bpf_map_lookup_elem(&bios, &bio);
@@ -508,7 +488,7 @@ static __always_inline int take_bio(struct nd_begun *to, u64 bio, u64 at, u64 st
 static __always_inline void note_waits(struct nd_start *st, struct request *rq,
 				       enum nd_access access)
 {
-	u64 bio = FIELD_AT((u64)rq, struct request, bio, access);
+	u64 bio = FIELD_AT((u64)rq, struct request, bio);
 
 	st->begun.waits.start_ns = 0;
 	if (FOLLOWS_SUBMITTERS)
@@ -519,7 +499,7 @@ static __always_inline void note_waits(struct nd_start *st, struct request *rq,
 		count(ND_NO_BIO);
 }
 
-/* The bio got a request, which is no argument: keeps its waits by its address until the setup. */
+/* The same where the request is not an argument: its waits are kept by the bio's address. */
 static __always_inline int on_bio_start(u64 bio, u32 hook)
 {
 	u64 now = bpf_ktime_get_ns();
@@ -527,22 +507,22 @@ static __always_inline int on_bio_start(u64 bio, u32 hook)
 
 	if (!bio)
 		return 0;
-	if (ignored(hook) || !take_bio(&w, bio, BIO_FIELD(bio, bi_iter.bi_sector), now)) {
+	if (!take_bio(&w, bio, BIO_FIELD(bio, bi_iter.bi_sector), now)) {
 		forget_pause();
 		return 0;
 	}
-	tally(this_cpu(), hook, ACCESS_BTF);
+	hit(hook, ACCESS_BTF);
 	w.waits.also = now;
 	if (bpf_map_update_elem(&begun, &bio, &w, BPF_ANY))
 		count(ND_BIOS_FULL);
 	return 0;
 }
 
-/* Looks for the bio that got the request among all of it. Other requests may have been merged into
- * it: the first counts, as for the kernel. Returns when that was; 0: not known. */
+/* Looks for the bio that got the request. Other requests may have been merged into it: the first
+ * counts, as for the kernel. Returns when that was; 0: not known. */
 static __noinline u64 take_begun(struct request *rq, struct nd_slot *to)
 {
-	u64 bio = FIELD_AT((u64)rq, struct request, bio, ACCESS_BTF), start = 0;
+	u64 bio = FIELD_AT((u64)rq, struct request, bio), start = 0;
 	struct nd_begun *w;
 
 	for (u32 i = 0; i < ND_CHAIN; i++) {
@@ -563,7 +543,7 @@ static __noinline u64 take_begun(struct request *rq, struct nd_slot *to)
 	return start;
 }
 
-/* The start of a command by its bios. Its slot and the entry of its tag get the waits. */
+/* The slot and the entry of the tag get the waits. */
 static __always_inline u64 start_of_bios(struct nd_slot *s, struct nd_start *st, struct request *rq,
 					 enum nd_access access)
 {
@@ -581,20 +561,18 @@ static __always_inline u64 start_of_bios(struct nd_slot *s, struct nd_start *st,
 	/* Without the driver's types a retry, whose bio is gone, counts too. */
 	if (!start && GET(access, rq, bio) && !is_passthrough(rq, access) &&
 	    ((access != ACCESS_BTF && cfg_by_name) ||
-	     !(u8)FIELD_AT(pdu, struct nvme_request, retries, access)))
+	     !(u8)FIELD_AT(pdu, struct nvme_request, retries)))
 		count(ND_NO_BIO);
 	return start;
 }
 
-/* The bios of a command, with those that were merged into its request: how many, and how long the
- * oldest waited. Only where single commands are traced. */
-
+/* Where single commands are traced, the table keeps merged bios for follow_chain(). */
 static __always_inline int on_bio_merged(u64 bio, u32 hook)
 {
 	if (!cfg_trace)
 		return on_bio_gone(bio, hook);
 	if (bio_in_table(bio))
-		tally(this_cpu(), hook, ACCESS_BTF);
+		hit(hook, ACCESS_BTF);
 	return 0;
 }
 
@@ -604,8 +582,7 @@ struct nd_chain {
 	u64 count;
 };
 
-/* Counts the bios of a request from the first on, and takes those that were merged out of the
- * table. */
+/* Counts the bios of a request, and takes those that were merged out of the table. */
 static __noinline int follow_chain(struct nd_chain *c)
 {
 	struct nd_bio *b;
@@ -628,16 +605,15 @@ static __noinline int follow_chain(struct nd_chain *c)
 	return 0;
 }
 
-/* Notes the bios of a command at its setup. One that was requeued has the bios of its first
- * setup, in its slot or in the entry of its tag. */
-static __always_inline void note_bios(struct nd_slot *s, struct nd_start *st, struct request *rq,
-				      enum nd_access access)
+/* Notes how many bios a command has, and how long the oldest has waited. After a requeue, its slot
+ * or the entry of its tag knows. */
+static __always_inline void note_bios(struct nd_slot *s, struct nd_start *st, struct request *rq)
 {
 	struct nd_chain c = {};
 
 	if (!cfg_trace || !s->start_ns || s->waits.start_ns != s->start_ns || s->waits.also)
 		return;
-	c.bio = FIELD_AT((u64)rq, struct request, bio, access);
+	c.bio = FIELD_AT((u64)rq, struct request, bio);
 	if (!c.bio)
 		return;
 	c.oldest_ns = s->waits.submit_ns;
@@ -651,8 +627,8 @@ static __always_inline void note_bios(struct nd_slot *s, struct nd_start *st, st
 		st->begun.waits.also = s->waits.also;
 }
 
-/* The submitter of a command, before its setup. A retry has no start, but the same bio. Without an
- * entry (start_of_bios()) the slot has it, also after a requeue. */
+/* The submitter of a command. A retry has no start, but the same bio. Without an entry
+ * (start_of_bios()) the slot has it, also after a requeue. */
 static __always_inline void take_submitter(struct nd_slot *s, struct nd_start *st,
 					   struct request *rq, u64 start, enum nd_access access)
 {
@@ -665,10 +641,9 @@ static __always_inline void take_submitter(struct nd_slot *s, struct nd_start *s
 }
 
 /* A requeued command has the waits of its first setup, in its slot or in the entry of its tag. */
-static __always_inline void take_waits(struct nd_slot *s, struct nd_start *st, struct request *rq,
-				       enum nd_access access)
+static __always_inline void take_waits(struct nd_slot *s, struct nd_start *st, struct request *rq)
 {
 	if (st && s->start_ns && st->begun.waits.start_ns == s->start_ns)
 		*waits_in(s) = st->begun.waits;
-	note_bios(s, st, rq, access);
+	note_bios(s, st, rq);
 }

@@ -5,14 +5,12 @@
 #include "emit.bpf.h"
 #include "origin.bpf.h"
 
-/* Groups (--by). The first groups take free numbers, which their row keys have in place of the
- * namespace. Commands of later ones are in the rows of ND_GROUP_OTHER, and counted by group as
- * candidates: user space gives the busiest the numbers of idle groups (src/session/groups). */
-
+/* Groups (--by) have numbers, and their row keys have these in place of the namespace. Commands of
+ * groups without one are in the rows of ND_GROUP_OTHER, and counted as candidates: user space gives
+ * the busiest the numbers of idle groups (src/session/groups). */
 MAP(groups, HASH, struct nd_group, struct nd_group_row, ND_MAX_GROUPS);
 FREE_MAP(free_groups);
 
-/* Commands of groups without a number. The busiest stay. */
 MAP(candidates, LRU_HASH, struct nd_group, u64,
     ND_MAX_CANDIDATES); /* user space adds some for each CPU */
 
@@ -42,27 +40,19 @@ static __noinline u32 group_slow(struct nd_group *g, int here, u64 comm_low, u64
 }
 
 /* The I/O priority of a request's first bio; 0: none. */
-static __always_inline u16 priority_of(struct request *rq, enum nd_access access)
+static __always_inline u16 priority_of(struct request *rq)
 {
-	u64 bio = FIELD_AT((u64)rq, struct request, bio, access);
+	u64 bio = FIELD_AT((u64)rq, struct request, bio);
 
-	return bio ? FIELD_AT(bio, struct bio, bi_ioprio, access) : 0;
+	return bio ? FIELD_AT(bio, struct bio, bi_ioprio) : 0;
 }
 
 static __always_inline u8 size_of_group(u32 bytes)
 {
-	u32 exponent = 0;
+	/* Eight buckets per power of two. */
+	u64 doublings = bytes ? 1 + hist_index((u64)(bytes - 1) << 3) / 8 : 0;
 
-	if (!bytes)
-		return cfg_by_size[0];
-	bytes--;
-	for (u32 step = 16; step; step >>= 1) {
-		if (bytes >> step) {
-			bytes >>= step;
-			exponent += step;
-		}
-	}
-	return cfg_by_size[(1 + exponent + bytes) & 63];
+	return cfg_by_size[doublings & 63];
 }
 
 /* Process, thread and cgroup: of the submitter, if the run observes it, else of the current task.
@@ -87,10 +77,9 @@ static __always_inline void add_who(struct nd_group *g, struct nd_slot *s, struc
 	} else {
 		by.tgid = bpf_get_current_pid_tgid() >> 32;
 		if (cfg_by & ND_BY_COMM)
-			name_caller(by.comm, access);
+			name_caller(by.comm);
 		if (cfg_by & ND_BY_CGROUP)
-			by.cgroup = cgroup_id_of(cfg_by & ND_BY_BIO ? cgroup_of(rq, access) : 0,
-						 access);
+			by.cgroup = cgroup_id_of(cfg_by & ND_BY_BIO ? cgroup_of(rq) : 0);
 	}
 	if (cfg_by & ND_BY_PROCESS)
 		g->tgid = by.tgid;
@@ -124,7 +113,7 @@ static __always_inline u64 key_of_group(struct nd_slot *s, struct request *rq, s
 	if (cfg_by & ND_BY_SIZE)
 		g.size = size_of_group(bytes);
 	if (cfg_by & ND_BY_PRIORITY)
-		g.priority = priority_of(rq, access);
+		g.priority = priority_of(rq);
 	if (cfg_by & ND_BY_CPU) {
 		g.unseen = !here;
 		g.cpu = here ? bpf_get_smp_processor_id() : 0;
@@ -175,7 +164,7 @@ static __always_inline void note_submission(struct nd_submission *a, struct requ
 	a->known = ND_KNOWN_BYTES;
 	if (here) {
 		note_submitter(a);
-		name_caller((u64 *)a->comm, access);
+		name_caller((u64 *)a->comm);
 	} else {
 		a->stack = ND_STACK_UNSEEN;
 		a->tgid = 0;

@@ -16,9 +16,8 @@ static __always_inline u32 entries_between(u32 from, u32 to, u32 depth)
 	return to >= from ? to - from : to + depth - from;
 }
 
-/* How `n` entries from the tail `old` on were announced, in a ring of `depth` entries. The event
- * index moved from `from` to `to` meanwhile; the driver writes the register if it is one of the new
- * entries. */
+/* How `n` entries from the tail `old` on were announced. The event index moved from `from` to `to`
+ * meanwhile. */
 static __always_inline u8 announced_how(u32 old, u32 n, u32 depth, u32 from, u32 to)
 {
 	u32 before = entries_between(old, from, depth), after = entries_between(old, to, depth);
@@ -28,17 +27,17 @@ static __always_inline u8 announced_how(u32 old, u32 n, u32 depth, u32 from, u32
 	return before < n ? ND_BESIDE_RUNG : ND_BESIDE_ELIDED;
 }
 
-#define SHADOW			       bpf_core_field_exists(struct nvme_queue, dbbuf_sq_ei)
-#define OF_QUEUE(nvmeq, field, access) FIELD_AT((nvmeq), struct nvme_queue, field, access)
+#define SHADOW		       bpf_core_field_exists(struct nvme_queue, dbbuf_sq_ei)
+#define OF_QUEUE(nvmeq, field) FIELD_AT((nvmeq), struct nvme_queue, field)
 
 /* The address of the event index of a queue; 0: the queue has no shadow doorbell. */
-static __always_inline u64 event_index_of(u64 nvmeq, enum nd_access access)
+static __always_inline u64 event_index_of(u64 nvmeq)
 {
-	return SHADOW ? OF_QUEUE(nvmeq, dbbuf_sq_ei, access) : 0;
+	return SHADOW ? OF_QUEUE(nvmeq, dbbuf_sq_ei) : 0;
 }
 
 /* Records the queue of a batch at its first setup. A batch of several queues has none. */
-static __always_inline void note_batch(struct nd_task *t, u64 nvmeq, enum nd_access access)
+static __always_inline void note_batch(struct nd_task *t, u64 nvmeq)
 {
 	u64 index;
 
@@ -48,16 +47,16 @@ static __always_inline void note_batch(struct nd_task *t, u64 nvmeq, enum nd_acc
 		return;
 	}
 	t->nvmeq = nvmeq;
-	index = event_index_of(nvmeq, access);
+	index = event_index_of(nvmeq);
 	if (!index)
 		return;
-	t->announced_tail = OF_QUEUE(nvmeq, last_sq_tail, access);
-	t->event_index = peek(index, access);
+	t->announced_tail = OF_QUEUE(nvmeq, last_sq_tail);
+	t->event_index = peek(index);
 }
 
-/* How the driver announced the `n` commands of this batch; ND_BESIDE_*. Not known if other commands
- * were announced since the batch began: the driver's decision may have been about these. */
-static __always_inline u8 announcement_of(struct nd_task *t, u32 n, enum nd_access access)
+/* How the driver announced the `n` commands of this batch. Not known if others were announced since
+ * it began: the driver's decision may have been about these. */
+static __always_inline u8 announcement_of(struct nd_task *t, u32 n)
 {
 	u64 nvmeq = t->nvmeq, index;
 	u32 old = t->announced_tail, depth;
@@ -65,17 +64,16 @@ static __always_inline u8 announcement_of(struct nd_task *t, u32 n, enum nd_acce
 
 	if (!nvmeq || !SHADOW)
 		return 0;
-	index = event_index_of(nvmeq, access);
+	index = event_index_of(nvmeq);
 	if (!index)
 		return ND_BESIDE_RUNG;
-	last = OF_QUEUE(nvmeq, last_sq_tail, access);
-	depth = OF_QUEUE(nvmeq, q_depth, access);
+	last = OF_QUEUE(nvmeq, last_sq_tail);
+	depth = OF_QUEUE(nvmeq, q_depth);
 	if (entries_between(old, last, depth) != n)
 		return 0;
-	return announced_how(old, n, depth, t->event_index, (u16)peek(index, access));
+	return announced_how(old, n, depth, t->event_index, (u16)peek(index));
 }
 
-/* `beside`: how the command was announced, if observed. */
 static __always_inline void announce(struct nd_task *t, u32 i, u32 tid, u64 now, u8 beside)
 {
 	struct nd_slot *s = slot_at(t->slot[i]);
@@ -93,20 +91,19 @@ static __always_inline void announce(struct nd_task *t, u32 i, u32 tid, u64 now,
 /* Whether the driver has announced exactly as many entries as commands wait. If not, a setup was
  * not observed, or another task's entries were announced. Nonzero `rq`: the function submitted only
  * `rq`, but the task set up another command last. */
-static __always_inline int are_all(struct nd_task *t, u32 n, u64 rq, enum nd_access access)
+static __always_inline int are_all(struct nd_task *t, u32 n, u64 rq)
 {
 	u16 last;
 
 	if (rq)
 		return 0;
-	last = OF_QUEUE(t->nvmeq, last_sq_tail, access);
-	return n == entries_between(t->announced_tail, last, OF_QUEUE(t->nvmeq, q_depth, access));
+	last = OF_QUEUE(t->nvmeq, last_sq_tail);
+	return n == entries_between(t->announced_tail, last, OF_QUEUE(t->nvmeq, q_depth));
 }
 
-/* The task has rung the doorbell: stamps the commands that it has set up since the last one, unless
- * they have completed or another task has taken the slot. `rq`: the command, if the function
- * submits only one. */
-static __always_inline int ring_doorbell(u64 rq, enum nd_access access)
+/* The task has rung the doorbell: for all commands that it has set up since the last one. `rq`: the
+ * command, if the function submits only one. */
+static __always_inline int ring_doorbell(u64 rq)
 {
 	u64 now = bpf_ktime_get_ns();
 	u32 tid = this_task(), n, all;
@@ -118,12 +115,12 @@ static __always_inline int ring_doorbell(u64 rq, enum nd_access access)
 	n = t->n;
 	all = n + (targ_any ? t->others : 0);
 	wait_no_more(t);
-	if (cfg_exit_skips && n && rq != t->last_rq && !are_all(t, all, rq, access)) {
+	if (cfg_exit_skips && n && rq != t->last_rq && !are_all(t, all, rq)) {
 		count_n(ND_UNSURE_DOORBELL, n);
 		return 0;
 	}
 	if (cfg_context && n)
-		beside = announcement_of(t, all, access);
+		beside = announcement_of(t, all);
 	for (u32 i = 0; i < ND_TASK_SLOTS; i++) {
 		if (i >= n)
 			return 0;
@@ -134,13 +131,12 @@ static __always_inline int ring_doorbell(u64 rq, enum nd_access access)
 
 static __always_inline int on_doorbell(u32 hook, enum nd_access access)
 {
-	if (!hit(hook, access))
-		return 0;
-	return ring_doorbell(0, access);
+	hit(hook, access);
+	return ring_doorbell(0);
 }
 
-/* Marks the command that this task set up last: it never reached the SQ. blk-mq issues it again (no
- * resources) or ends it with an error. This setup has no completion. */
+/* The command that this task set up last never reached the SQ. blk-mq issues it again (no
+ * resources) or ends it with an error. */
 static __always_inline void mark_rejected(u64 rq)
 {
 	u32 tid = this_task(), n;
@@ -169,20 +165,19 @@ static __always_inline int on_queued(struct blk_mq_hw_ctx *hctx, struct blk_mq_q
 	u64 nvmeq, rq;
 	u16 tail;
 
-	if (!hit(hook, access))
-		return 0;
-	rq = FIELD_AT((u64)bd, struct blk_mq_queue_data, rq, access);
+	hit(hook, access);
+	rq = FIELD_AT((u64)bd, struct blk_mq_queue_data, rq);
 	if (ret) {
 		mark_rejected(rq);
 		return 0;
 	}
 	if (!GET(access, bd, last)) {
 		nvmeq = (u64)GET(access, hctx, driver_data);
-		tail = OF_QUEUE(nvmeq, sq_tail, access);
-		if (tail != (u16)OF_QUEUE(nvmeq, last_sq_tail, access))
+		tail = OF_QUEUE(nvmeq, sq_tail);
+		if (tail != (u16)OF_QUEUE(nvmeq, last_sq_tail))
 			return 0;
 	}
-	return ring_doorbell(rq, access);
+	return ring_doorbell(rq);
 }
 
 /* Kprobes only: a submitting function begins. If the return of the previous one was not observed,
@@ -192,7 +187,7 @@ static __always_inline int on_submit_in(u32 hook, u32 what, u64 hctx, u64 bd)
 	u32 tid = this_task();
 	struct nd_task *t = task_of(tid);
 
-	tally(this_cpu(), hook, ACCESS_PROBE_READ);
+	hit(hook, ACCESS_PROBE_READ);
 	if (t->tid != tid || t->inside) {
 		if (t->n)
 			count_n(ND_PENDING_FULL, t->n);
@@ -212,7 +207,7 @@ static __always_inline int on_submit_out(u32 hook, u32 what, u32 ret)
 	struct nd_task *t = task_of(tid);
 
 	if (t->tid != tid || t->inside != what) {
-		tally(this_cpu(), hook, ACCESS_PROBE_READ);
+		hit(hook, ACCESS_PROBE_READ);
 		return 0;
 	}
 	t->inside = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Single commands: their fields, their stacks, and their events in the rings. Events do not wake
- * the reader, which polls. Events that find no room are counted by kind. */
+/* Single commands: their fields, their stacks, and their events in the rings, which do not wake the
+ * reader: it polls. */
 #pragma once
 
 #include "hist.bpf.h"
@@ -29,15 +29,9 @@ static __always_inline void times_of(struct nd_times *t, struct nd_slot *s, u64 
 	t->doorbell_ns = s->doorbell_ns;
 	t->cqe_ns = s->cqe_ns;
 	t->end_ns = end;
-	if (cfg_mode == ND_MODE_FINE) {
-		t->setup_in_ns = s->setup_in_ns;
-		t->issue_ns = s->issue_ns;
-		t->irq_ns = s->irq_ns;
-	} else {
-		t->setup_in_ns = 0;
-		t->issue_ns = 0;
-		t->irq_ns = 0;
-	}
+	t->setup_in_ns = cfg_mode == ND_MODE_FINE ? s->setup_in_ns : 0;
+	t->issue_ns = cfg_mode == ND_MODE_FINE ? s->issue_ns : 0;
+	t->irq_ns = cfg_mode == ND_MODE_FINE ? s->irq_ns : 0;
 }
 
 /* Behind the histograms of the fine stages and of the total. Waits of no length are not added: most
@@ -70,7 +64,6 @@ static __always_inline u32 seen_before(struct nd_slot *s, u32 saw)
 /* In nd_waits.freeze_ns: the wait was for a zone. */
 #define ND_FOR_ZONE (1ULL << 63)
 
-/* The wait for a frozen queue, or for a zone. */
 static __always_inline u64 to_enter(struct nd_waits *w)
 {
 	return w->freeze_ns & ~ND_FOR_ZONE;
@@ -158,7 +151,6 @@ static __always_inline u64 stack_here(void *ctx, u32 at)
 	return cfg_stack == at && sampled() ? take_stack(ctx) : 0;
 }
 
-/* Fills the header of an event about the command in this slot. */
 static __always_inline void about(struct nd_event *e, u32 kind, struct nd_slot *s, u64 ns)
 {
 	u64 key = s->key >> ND_ROW_BITS;
@@ -195,22 +187,15 @@ static __always_inline void *reserve(u64 bytes)
 	return ring ? bpf_ringbuf_reserve(ring, bytes, 0) : 0;
 }
 
-/* Whether the events of submissions end with who caused the command. */
-static __always_inline int has_origin(void)
-{
-	return cfg_who & ND_WHO_ORIGIN;
-}
-
-/* Adds it to an event of this size. */
 static __always_inline void put_origin(void *event, u32 size, struct nd_slot *s)
 {
-	if (has_origin())
+	if (cfg_who & ND_WHO_ORIGIN)
 		__builtin_memcpy(event + size - sizeof(s->origin), &s->origin, sizeof(s->origin));
 }
 
 static __always_inline void emit_submit(struct nd_slot *s, u64 now)
 {
-	u32 size = sizeof(struct nd_submit) + (has_origin() ? sizeof(s->origin) : 0);
+	u32 size = sizeof(struct nd_submit) + (cfg_who & ND_WHO_ORIGIN ? sizeof(s->origin) : 0);
 	struct nd_submit *r;
 
 	if (cfg_trace != ND_TRACE_EVENTS)
@@ -231,7 +216,7 @@ static __always_inline int traces_events(void)
 	return cfg_trace == ND_TRACE_EVENTS || cfg_trace == ND_TRACE_PAIRS;
 }
 
-/* Reserves an event other than submit and complete. `s` is NULL if the command is unknown. */
+/* `s` is NULL if the command is unknown. */
 static __always_inline struct nd_other *other(u32 kind, struct nd_slot *s, u64 value)
 {
 	struct nd_other *r = reserve(sizeof(*r));
@@ -284,7 +269,7 @@ static __always_inline void emit_end(struct nd_slot *s, u32 kind, u32 saw, u64 c
 		size += sizeof(struct nd_times);
 	if (cfg_waits)
 		size += sizeof(struct nd_early_times);
-	if (kind == ND_KIND_PAIR && has_origin())
+	if (kind == ND_KIND_PAIR && cfg_who & ND_WHO_ORIGIN)
 		size += sizeof(struct nd_origin);
 	r = reserve(size);
 	if (!r) {
@@ -320,18 +305,14 @@ static __always_inline void sum_stack(u64 stack, u64 latency, int measured)
 	if (!stack)
 		return;
 	sum = bpf_map_lookup_elem(&stack_sums, &stack);
-	if (!sum) {
-		none = bpf_map_lookup_elem(&empty, &zero);
-		if (!none)
-			return;
+	none = sum ? NULL : bpf_map_lookup_elem(&empty, &zero);
+	if (none) {
 		bpf_map_update_elem(&stack_sums, &stack, none, BPF_NOEXIST);
 		sum = bpf_map_lookup_elem(&stack_sums, &stack);
-		if (!sum) {
-			count(ND_STACKS_FULL);
-			return;
-		}
 	}
-	if (measured)
+	if (!sum)
+		count(ND_STACKS_FULL);
+	else if (measured)
 		hist_add(&sum->hist, latency, 1);
 	else
 		__sync_fetch_and_add(&sum->unmeasured, 1);

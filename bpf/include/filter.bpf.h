@@ -22,7 +22,6 @@ static __always_inline int in_list(const volatile u32 *list, u32 n, u32 value)
 	return 0;
 }
 
-/* Whether a filter needs the submission of the command. */
 static __always_inline int by_submission(void)
 {
 	return targ_pid_count || targ_comm_count || targ_by_cgroup;
@@ -39,7 +38,6 @@ static __always_inline int in_cgroup_by_task(void)
 	return 1;
 }
 
-/* Whether a filter asks for this process or for a thread of this name. */
 static __always_inline int wanted_process(u32 tgid, u64 comm[2])
 {
 	if (!targ_pid_count && !targ_comm_count)
@@ -55,7 +53,6 @@ static __always_inline int wanted_process(u32 tgid, u64 comm[2])
 	return 0;
 }
 
-/* The same for the current task. */
 static __always_inline int wanted_caller(void)
 {
 	u64 comm[2] = {};
@@ -70,9 +67,7 @@ static __always_inline int wanted(u32 qid, u32 nsid, u8 opcode, u32 admin)
 {
 	if (!targ_any)
 		return 1;
-	if (targ_no_admin && admin)
-		return 0;
-	if (targ_no_io && !admin)
+	if (admin ? targ_no_admin : targ_no_io)
 		return 0;
 	if (targ_by_opcode && !((targ_opcodes[admin & 1][opcode >> 6] >> (opcode & 63)) & 1))
 		return 0;
@@ -100,68 +95,67 @@ static __always_inline int wanted_blocks(u64 slba, u32 nlb)
 	 bpf_core_field_exists(struct blkcg_gq, blkcg) &&                                          \
 	 bpf_core_field_exists(struct kernfs_node, id))
 
-static __always_inline u64 cgroup_of_bio(u64 bio, enum nd_access access)
+static __always_inline u64 cgroup_of_bio(u64 bio)
 {
 	u64 at;
 
 	if (!HAVE_BIO_CGROUP)
 		return 0;
-	at = FIELD_AT(bio, struct bio, bi_blkg, access);
+	at = FIELD_AT(bio, struct bio, bi_blkg);
 	if (at)
-		at = FIELD_AT(at, struct blkcg_gq, blkcg, access);
+		at = FIELD_AT(at, struct blkcg_gq, blkcg);
 	if (at)
-		at = FIELD_AT(at, struct blkcg, css.cgroup, access);
+		at = FIELD_AT(at, struct blkcg, css.cgroup);
 	return at;
 }
 
 /* The cgroup of a request's first bio. blk-mq does not merge bios of different cgroups (5.18 and
  * later). 0: none. */
-static __always_inline u64 cgroup_of(struct request *rq, enum nd_access access)
+static __always_inline u64 cgroup_of(struct request *rq)
 {
-	u64 bio = FIELD_AT((u64)rq, struct request, bio, access);
+	u64 bio = FIELD_AT((u64)rq, struct request, bio);
 
-	return bio ? cgroup_of_bio(bio, access) : 0;
+	return bio ? cgroup_of_bio(bio) : 0;
 }
 
 /* The cgroup that the kernel charges with the I/O of the current task: its own, or the nearest
  * above it with the io controller. 0: not known. */
-static __always_inline u64 charged_cgroup(enum nd_access access)
+static __always_inline u64 charged_cgroup(void)
 {
 	u64 at, of_io;
 
 	if (!bpf_core_enum_value_exists(enum cgroup_subsys_id, io_cgrp_id))
 		return 0;
 	of_io = bpf_core_enum_value(enum cgroup_subsys_id, io_cgrp_id) * sizeof(u64);
-	at = FIELD_AT(bpf_get_current_task(), struct task_struct, cgroups, access);
+	at = FIELD_AT(bpf_get_current_task(), struct task_struct, cgroups);
 	if (at)
-		at = peek(at + bpf_core_field_offset(struct css_set, subsys) + of_io, access);
+		at = peek(at + bpf_core_field_offset(struct css_set, subsys) + of_io);
 	if (at)
-		at = FIELD_AT(at, struct cgroup_subsys_state, cgroup, access);
+		at = FIELD_AT(at, struct cgroup_subsys_state, cgroup);
 	return at;
 }
 
 /* The id of the cgroup that caused the I/O: `at`, that of the bio; if it is the one that the
  * current task is charged to, or there is none, the task's, which may be below it. */
-static __always_inline u64 cgroup_id_of(u64 at, enum nd_access access)
+static __always_inline u64 cgroup_id_of(u64 at)
 {
-	if (at && at != charged_cgroup(access)) {
-		at = FIELD_AT(at, struct cgroup, kn, access);
+	if (at && at != charged_cgroup()) {
+		at = FIELD_AT(at, struct cgroup, kn);
 		if (at)
-			return FIELD_AT(at, struct kernfs_node, id, access);
+			return FIELD_AT(at, struct kernfs_node, id);
 	}
 	return bpf_get_current_cgroup_id();
 }
 
-/* Whether a cgroup is the one with this id, or below it. */
-static __always_inline int is_within(u64 cgroup, u64 id, enum nd_access access)
+static __always_inline int is_within(u64 cgroup, u64 id)
 {
 	u64 at;
 
 	for (u32 level = 0; level < ND_CGROUP_DEPTH; level++) {
-		at = FIELD_AT(cgroup, struct cgroup, kn, access);
-		if (at && FIELD_AT(at, struct kernfs_node, id, access) == id)
+		at = FIELD_AT(cgroup, struct cgroup, kn);
+		if (at && FIELD_AT(at, struct kernfs_node, id) == id)
 			return 1;
-		at = FIELD_AT(cgroup, struct cgroup, self.parent, access);
+		at = FIELD_AT(cgroup, struct cgroup, self.parent);
 		if (!at)
 			return 0;
 		cgroup = at - bpf_core_field_offset(struct cgroup, self);
@@ -169,10 +163,10 @@ static __always_inline int is_within(u64 cgroup, u64 id, enum nd_access access)
 	return 0;
 }
 
-/* Whether the command is of the cgroup of the filter. The current task submits it. */
-static __always_inline int wanted_cgroup(struct request *rq, enum nd_access access)
+/* The current task submits the command. */
+static __always_inline int wanted_cgroup(struct request *rq)
 {
-	u64 cgroup = targ_by_cgroup == ND_CGROUP_BIO ? cgroup_of(rq, access) : 0;
+	u64 cgroup = targ_by_cgroup == ND_CGROUP_BIO ? cgroup_of(rq) : 0;
 
-	return cgroup ? is_within(cgroup, targ_cgroup_id, access) : in_cgroup_by_task();
+	return cgroup ? is_within(cgroup, targ_cgroup_id) : in_cgroup_by_task();
 }

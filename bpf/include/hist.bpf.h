@@ -16,12 +16,10 @@
 /* Makes the verifier forget the bounds of a number: where branches join, it continues once per
  * branch while they differ. A conversion to the own byte order costs no machine instruction. A
  * pointer becomes a number. */
-#if !defined(__bpf__)
-#define FORGET(x)
-#elif __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#ifdef __bpf__
 #define FORGET(x) asm volatile("%0 = le64 %0" : "+r"(x))
 #else
-#define FORGET(x) asm volatile("%0 = be64 %0" : "+r"(x))
+#define FORGET(x)
 #endif
 
 /* Makes clang compute this address (not NULL) once, instead of one address per field. */
@@ -79,8 +77,7 @@ static __always_inline u64 hist_index(u64 v)
 	return i;
 }
 
-/* Adds to a counter of a cell. If each CPU has its own cells, only the usual program on this CPU
- * writes it. Shared cells need the atomic, and so do rare programs that it may interrupt. */
+/* `atomic`: for cells that CPUs share, and for rare programs that the usual one may interrupt. */
 static __always_inline void add(u64 *to, u64 n, int atomic)
 {
 	if (atomic)

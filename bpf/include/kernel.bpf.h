@@ -283,8 +283,6 @@ struct nvme_command {
 
 _Static_assert(sizeof(struct nvme_command) == 64, "an SQE");
 
-/* Reads of memory that no typed pointer leads to, and reads without verifier trust. */
-
 #ifdef ND_NO_KFUNC
 /* libbpf resolves kernel functions in the kernel's BTF. This build is for kernels whose types come
  * from a file. */
@@ -304,22 +302,14 @@ enum nd_type_id {
 };
 #define TYPE_ID(name) bpf_core_enum_value(enum nd_type_id, ND_TYPE_ID_##name)
 
-/* Not relocated: the load has no offset. */
-struct nd_word {
-	u64 word;
-};
-
 /* Reads a word of kernel memory that no typed pointer leads to. With bpf_rdonly_cast (6.2) this is
  * one load that cannot fault; the helper costs some eighty instructions, and
  * lockdown=confidentiality forbids it. */
-static __always_inline u64 peek(u64 at, enum nd_access access)
+static __always_inline u64 peek(u64 at)
 {
-	if (access == ACCESS_BTF && HAVE_RDONLY_CAST) {
+	if (HAVE_RDONLY_CAST) {
 		/* Any type that begins with a 64-bit number is suitable. */
-		struct nd_word *any;
-
-		any = bpf_rdonly_cast((void *)at, TYPE_ID(TIMESPEC64));
-		return any->word;
+		return *(u64 *)bpf_rdonly_cast((void *)at, TYPE_ID(TIMESPEC64));
 	} else {
 		u64 word = 0;
 
@@ -330,8 +320,8 @@ static __always_inline u64 peek(u64 at, enum nd_access access)
 	}
 }
 
-/* Reads a field of the struct at an address, up to 64 bits. */
-#define FIELD_AT(at, type, field, access) peek((at) + bpf_core_field_offset(type, field), access)
+/* A field of the struct at an address, up to 64 bits. */
+#define FIELD_AT(at, type, field) peek((at) + bpf_core_field_offset(type, field))
 
 /* Drops verifier trust: slower loads, faster verification. For each pointer read through a trusted
  * one, the verifier searches all types of the kernel four times (btf_nested_type_is_trusted()): ten
@@ -346,32 +336,26 @@ static __always_inline struct request *drop_trust(struct request *rq)
 /* Whether a name with this first word begins with `nvme`. */
 static __always_inline int is_nvme_name(u64 word)
 {
-	if (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)
-		return (u32)word == 0x656d766e;
-	return word >> 32 == 0x6e766d65;
+	return (u32)word == 0x656d766e;
 }
 
 /* bpf_get_current_comm() copies byte by byte: 150 instructions. */
-static __always_inline void name_caller(u64 comm[2], enum nd_access access)
+static __always_inline void name_caller(u64 comm[2])
 {
 	u64 at;
 
-	if (access == ACCESS_BTF && HAVE_RDONLY_CAST) {
+	if (HAVE_RDONLY_CAST) {
 		at = bpf_get_current_task() + bpf_core_field_offset(struct task_struct, comm);
-		comm[0] = peek(at, access);
-		comm[1] = peek(at + sizeof(u64), access);
+		comm[0] = peek(at);
+		comm[1] = peek(at + sizeof(u64));
 	} else {
 		bpf_get_current_comm(comm, 2 * sizeof(u64));
 	}
 }
 
 #ifdef ND_NO_KFUNC
-#define interrupts() 0
-
-static __always_inline int soft_interrupt(void)
-{
-	return -1;
-}
+#define interrupts()	 0
+#define soft_interrupt() -1
 #else
 extern const struct kernel_stat kstat __ksym __weak;
 
@@ -413,32 +397,22 @@ static __always_inline u64 pdu_of(struct request *rq)
 	return (u64)rq + bpf_core_type_size(struct request);
 }
 
-/* The address of the SQE of a request. */
-static __always_inline u64 entry_of(struct request *rq, enum nd_access access)
+static __always_inline u64 entry_of(struct request *rq)
 {
-	return FIELD_AT(pdu_of(rq), struct nvme_request, cmd, access);
+	return FIELD_AT(pdu_of(rq), struct nvme_request, cmd);
 }
 
-/* The command id of a request, as on the wire. */
-static __always_inline u32 command_id_of(struct request *rq, enum nd_access access)
+/* As on the wire. */
+static __always_inline u32 command_id_of(struct request *rq)
 {
-	union {
-		u64 word;
-		struct {
-			u8 opcode, flags;
-			u16 command_id;
-		};
-	} head;
-
-	head.word = peek(entry_of(rq, access), access);
-	return head.command_id;
+	return peek(entry_of(rq)) >> 16 & 0xffff;
 }
 
 /* Reads up to 16 bits at offset `at` of nvme_request: from `word`, read at offset `from`, if they
  * are in it. */
-static __always_inline u64 part_of(u64 pdu, u64 at, u64 from, u64 word, enum nd_access access)
+static __always_inline u64 part_of(u64 pdu, u64 at, u64 from, u64 word)
 {
-	if (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ && at >= from && at < from + 7)
+	if (at >= from && at < from + 7)
 		return word >> (at - from) * 8;
-	return peek(pdu + at, access);
+	return peek(pdu + at);
 }

@@ -5,8 +5,6 @@
 #include "abi.h"
 #include "kernel.bpf.h"
 
-/* The configuration of a run (abi.h). It has its own section, which is one map. */
-
 const volatile struct nd_config config SEC(".rodata.config") = {};
 
 /* The settings by name: cfg_mode is config.mode, or a constant where a build fixes it
@@ -45,7 +43,7 @@ ARRAY_MAP(scratches, struct nd_scratch, 1);
 ARRAY_MAP(failures, struct nd_failures, 1); /* by controller */
 ARRAY_MAP(queue_counts, u64, 1);	    /* see points.bpf.h */
 ARRAY_MAP(slow_bar, u64, 1);		    /* see points.bpf.h */
-/* Never written: the initial value of a new sum. */
+/* The initial value of a new sum. */
 ARRAY_MAP(empty, struct nd_stack_sum, 1);
 
 /* Distinct stacks by a hash of their frames, and the latencies of the commands of each. */
@@ -83,16 +81,19 @@ static __always_inline struct nd_cpu *this_cpu(void)
 	return bpf_map_lookup_elem(&cpus, &cpu);
 }
 
-/* Counts a hit. The kernel guards programs with typed arguments against themselves (trampolines
- * since 5.12, tracepoints since 6.1): these need no atomics. */
+/* The kernel guards programs with typed arguments against themselves (trampolines since 5.12,
+ * tracepoints since 6.1): these need no atomics. */
 static __always_inline void tally(struct nd_cpu *cpu, u32 hook, enum nd_access access)
 {
-	if (!cpu)
-		return;
-	if (access == ACCESS_BTF && !cfg_nests)
+	if (cpu && access == ACCESS_BTF && !cfg_nests)
 		cpu->hits[hook]++;
-	else
+	else if (cpu)
 		__sync_fetch_and_add(&cpu->hits[hook], 1);
+}
+
+static __always_inline void hit(u32 hook, enum nd_access access)
+{
+	tally(this_cpu(), hook, access);
 }
 
 /* Tests only: whether to ignore this event. */
@@ -106,15 +107,6 @@ static __always_inline int ignored(u32 hook)
 	cpu = this_cpu();
 	/* Not atomic: before 5.12 an atomic operation cannot return the value. */
 	return cpu && cpu->offered[hook]++ % every == every - 1;
-}
-
-/* Counts a hit; 0: the event is to be ignored. */
-static __always_inline __attribute__((warn_unused_result)) int hit(u32 hook, enum nd_access access)
-{
-	if (ignored(hook))
-		return 0;
-	tally(this_cpu(), hook, access);
-	return 1;
 }
 
 /* For counters of several programs: an interrupt may come between load and store. */
@@ -134,15 +126,4 @@ static __always_inline void count_n(u32 what, u32 n)
 static __always_inline void count(u32 what)
 {
 	count_n(what, 1);
-}
-
-/* A setup or a completion on a CPU without an entry. Nothing else counts it. Returns 0. */
-static __noinline int count_no_cpu(void)
-{
-	u32 first = 0;
-	struct nd_cpu *cpu = bpf_map_lookup_elem(&cpus, &first);
-
-	if (cpu)
-		count_here(cpu, ND_NO_CPU);
-	return 0;
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Who caused a command. The task that calls the driver may be a kernel thread, so a table has the
- * task that submitted each bio, by the address of the bio, and a command has the submitter of its
- * request's first bio. Where a cgroup has limits, blk-throttle looks at a bio before
- * block_bio_queue, which a kernel thread passes if the bio had to wait.
+ * task that submitted each bio, by its address, and a command has the submitter of its first bio.
+ * Where a cgroup has limits, blk-throttle looks at a bio before block_bio_queue, which a kernel
+ * thread passes if the bio had to wait.
  * With --stages=full the bios of NVMe disks are followed anyway (bio.bpf.h), and this table has
- * only those of device mapper and md. Device mapper makes clones for the disk below; where a
- * kernel thread submits one (dm-crypt, thin pools), the submitter of the original counts.
- * block_bio_complete shows only the end of bios without a request. The others stay until their
- * address is used again, or the table is full: the sector must be the bio's. */
+ * only those of device mapper and md. Where a kernel thread submits a clone of device mapper's
+ * (dm-crypt, thin pools), the submitter of the original counts. block_bio_complete shows only the
+ * end of bios without a request. The others stay until their address is used again, or the table is
+ * full: the sector must be the bio's. */
 #pragma once
 
 #include "filter.bpf.h"
@@ -33,47 +33,43 @@ static __always_inline u64 disk_name_of(u64 bio)
 	u64 disk;
 
 	if (bpf_core_field_exists(struct bio, bi_disk)) {
-		disk = FIELD_AT(bio, struct bio, bi_disk, ACCESS_BTF);
+		disk = FIELD_AT(bio, struct bio, bi_disk);
 	} else {
-		disk = FIELD_AT(bio, struct bio, bi_bdev, ACCESS_BTF);
-		disk = FIELD_AT(disk, struct block_device, bd_disk, ACCESS_BTF);
+		disk = FIELD_AT(bio, struct bio, bi_bdev);
+		disk = FIELD_AT(disk, struct block_device, bd_disk);
 	}
 	return disk + bpf_core_field_offset(struct gendisk, disk_name);
 }
 
-#define BIO_FIELD(at, field) peek((at) + bpf_core_field_offset(struct bio, field), ACCESS_BTF)
+#define BIO_FIELD(at, field) FIELD_AT(at, struct bio, field)
 
 static __always_inline int is_of_nvme(u64 bio)
 {
-	return is_nvme_name(peek(disk_name_of(bio), ACCESS_BTF));
+	return is_nvme_name(peek(disk_name_of(bio)));
 }
 
 /* Whether a name with this first word is of device mapper (`dm-0`) or md (`md0`, `md_home`). */
 static __always_inline int is_upper_name(u64 word)
 {
-	u32 letters =
-		(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? __builtin_bswap64(word) : word) >> 40;
+	u32 letters = __builtin_bswap64(word) >> 40;
 	u8 third = letters;
 
-	if (letters == 0x646d2d)
-		return 1;
-	return letters >> 8 == 0x6d64 && (third == '_' || (third >= '0' && third <= '9'));
+	return letters == 0x646d2d ||
+	       (letters >> 8 == 0x6d64 && (third == '_' || (third >= '0' && third <= '9')));
 }
 
 MAP(submitters, LRU_HASH, u64, struct nd_submitter,
     ND_SUBMITTERS); /* user space adds some for each CPU */
 
-/* Whether a bio that this task submits is of the cgroup of the filter, or below it. */
 static __always_inline int within_wanted(u64 cgroup)
 {
 	if (!targ_submitter || !targ_by_cgroup)
 		return 1;
-	if (cgroup && cgroup != charged_cgroup(ACCESS_BTF))
-		return is_within(cgroup, targ_cgroup_id, ACCESS_BTF);
+	if (cgroup && cgroup != charged_cgroup())
+		return is_within(cgroup, targ_cgroup_id);
 	return bpf_current_task_under_cgroup(&cgroups, 0) == 1;
 }
 
-/* Whether an entry with this place is of this bio, not of an earlier one with its address. */
 static __always_inline int has_place(u64 bio, u64 sector, u32 bytes)
 {
 	return sector == BIO_FIELD(bio, bi_iter.bi_sector) &&
@@ -86,24 +82,23 @@ static __always_inline int begins_in(u64 at, u64 sector, u32 bytes)
 }
 
 /* The current task submits a bio, or without one (0) a command of its own. */
-static __always_inline void by_this_task(struct nd_sender *by, u64 bio, enum nd_access access)
+static __always_inline void by_this_task(struct nd_sender *by, u64 bio)
 {
 	u64 id = bpf_get_current_pid_tgid(), cgroup = 0;
 
 	if (bio && cfg_who & ND_WHO_BIO)
-		cgroup = cgroup_of_bio(bio, access);
-	by->cgroup = cgroup_id_of(cgroup, access);
-	name_caller(by->comm, access);
+		cgroup = cgroup_of_bio(bio);
+	by->cgroup = cgroup_id_of(cgroup);
+	name_caller(by->comm);
 	by->tgid = id >> 32;
 	by->tid = within_wanted(cgroup) ? id : ND_UNWANTED;
 }
 
 #define PF_KTHREAD_FLAG 0x00200000
 
-static __always_inline int is_kernel_thread(enum nd_access access)
+static __always_inline int is_kernel_thread(void)
 {
-	return FIELD_AT(bpf_get_current_task(), struct task_struct, flags, access) &
-	       PF_KTHREAD_FLAG;
+	return FIELD_AT(bpf_get_current_task(), struct task_struct, flags) & PF_KTHREAD_FLAG;
 }
 
 /* As long as the kernel's types have them: 5.10 has no types of modules. */
@@ -115,10 +110,9 @@ static __always_inline int is_kernel_thread(enum nd_access access)
 /* The bios of device mapper and md are timed. */
 #define TIMES_UPPER (cfg_context && cfg_waits)
 
-/* Whether a bio is of an NVMe disk, or of a disk that may be above one. */
 static __always_inline int is_followed(u64 bio)
 {
-	u64 name = peek(disk_name_of(bio), ACCESS_BTF);
+	u64 name = peek(disk_name_of(bio));
 
 	return is_nvme_name(name) || ((HAVE_DM || TIMES_UPPER) && is_upper_name(name));
 }
@@ -131,12 +125,12 @@ static __always_inline u64 original_of(u64 clone)
 {
 	u64 tio = clone - bpf_core_field_offset(struct dm_target_io, clone), io;
 
-	if ((u16)FIELD_AT(tio, struct dm_target_io, magic, ACCESS_BTF) != DM_TIO_MAGIC)
+	if ((u16)FIELD_AT(tio, struct dm_target_io, magic) != DM_TIO_MAGIC)
 		return 0;
-	io = FIELD_AT(tio, struct dm_target_io, io, ACCESS_BTF);
-	if ((u16)FIELD_AT(io, struct dm_io, magic, ACCESS_BTF) != DM_IO_MAGIC)
+	io = FIELD_AT(tio, struct dm_target_io, io);
+	if ((u16)FIELD_AT(io, struct dm_io, magic) != DM_IO_MAGIC)
 		return 0;
-	return FIELD_AT(io, struct dm_io, orig_bio, ACCESS_BTF);
+	return FIELD_AT(io, struct dm_io, orig_bio);
 }
 
 /* The bio of a device-mapper disk for which a kernel thread submits this one; 0: none. dm-crypt
@@ -146,13 +140,13 @@ static __always_inline u64 bio_above(u64 bio)
 {
 	u64 original = 0;
 
-	if (!HAVE_DM || !is_kernel_thread(ACCESS_BTF))
+	if (!HAVE_DM || !is_kernel_thread())
 		return 0;
 	if ((u16)BIO_FIELD(bio, bi_flags) & BIO_IS_CLONE)
 		original = original_of(bio);
 	if (!original && bpf_core_type_exists(struct dm_crypt_io))
-		original = original_of(FIELD_AT(BIO_FIELD(bio, bi_private), struct dm_crypt_io,
-						base_bio, ACCESS_BTF));
+		original = original_of(
+			FIELD_AT(BIO_FIELD(bio, bi_private), struct dm_crypt_io, base_bio));
 	return original;
 }
 
@@ -164,7 +158,7 @@ static __always_inline void who_submits(struct nd_sender *by, u64 bio)
 	struct nd_submitter *found;
 
 	if (!above) {
-		by_this_task(by, bio, ACCESS_BTF);
+		by_this_task(by, bio);
 		return;
 	}
 	*by = (struct nd_sender){};
@@ -173,14 +167,14 @@ static __always_inline void who_submits(struct nd_sender *by, u64 bio)
 		*by = found->by;
 }
 
-/* Notes the current task as the one that submits a bio, unless another passes on one that has its
- * entry. `early`: before block_bio_queue. */
+/* Notes who submits a bio, unless it has its entry. `early`: before block_bio_queue. */
 static __always_inline int note_submission_of(u64 bio, u8 early, u32 hook)
 {
 	struct nd_submitter by = {}, *was;
 
-	if (!is_followed(bio) || !hit(hook, ACCESS_BTF))
+	if (!is_followed(bio))
 		return 0;
+	hit(hook, ACCESS_BTF);
 	was = bpf_map_lookup_elem(&submitters, &bio);
 	if (was && (was->early || (early && was->rest)) &&
 	    has_place(bio, was->sector, was->bytes)) {
@@ -205,8 +199,9 @@ static __always_inline int on_submitted_split(u64 bio, u32 hook)
 	u64 rest = BIO_FIELD(bio, bi_private);
 	struct nd_submitter *by = bpf_map_lookup_elem(&submitters, &rest), copy;
 
-	if (!by || !hit(hook, ACCESS_BTF))
+	if (!by)
 		return 0;
+	hit(hook, ACCESS_BTF);
 	copy = *by;
 	copy.since_ns = 0;
 	by->sector = BIO_FIELD(rest, bi_iter.bi_sector);
@@ -219,14 +214,13 @@ static __always_inline int on_submitted_split(u64 bio, u32 hook)
 static __always_inline int on_submitted_done(u64 bio, u32 hook)
 {
 	if (!bpf_map_delete_elem(&submitters, &bio))
-		tally(this_cpu(), hook, ACCESS_BTF);
+		hit(hook, ACCESS_BTF);
 	return 0;
 }
 
-/* The submission of a request's first bio; NULL: not observed, or no bio. */
 static __always_inline struct nd_submitter *submitter_of(struct request *rq, enum nd_access access)
 {
-	u64 bio = FIELD_AT((u64)rq, struct request, bio, access);
+	u64 bio = FIELD_AT((u64)rq, struct request, bio);
 	struct nd_submitter *by;
 
 	if (!bio)
@@ -252,10 +246,10 @@ static __always_inline void find_submitter(struct nd_sender *by, struct nd_slot 
 		*by = found ? found->by : (struct nd_sender){};
 	}
 	if (!by->tid && (!GET(access, rq, bio) || is_passthrough(rq, access)))
-		by_this_task(by, 0, access);
+		by_this_task(by, 0);
 }
 
-/* The submitter of a command that ends, whose bio has not ended yet. */
+/* Of a command that ends, whose bio has not ended yet. */
 static __always_inline void put_submitter(struct nd_origin *o, struct request *rq,
 					  enum nd_access access)
 {
@@ -298,15 +292,13 @@ static __always_inline void note_origin(struct nd_slot *s, struct request *rq, i
 	if (o->by.tid == (u32)bpf_get_current_pid_tgid() && o->by.tid)
 		o->io_cgroup = o->by.cgroup;
 	else
-		o->io_cgroup =
-			cgroup_id_of(cfg_who & ND_WHO_BIO ? cgroup_of(rq, access) : 0, access);
+		o->io_cgroup = cgroup_id_of(cfg_who & ND_WHO_BIO ? cgroup_of(rq) : 0);
 }
 
-/* Whether a command that the current task sets up is one of those that the run asks for: WANTED,
- * FILTERED or UNATTRIBUTED. */
+/* WANTED, FILTERED or UNATTRIBUTED, for a command that the current task sets up. */
 static __always_inline int wanted_who(struct nd_slot *s, struct request *rq, enum nd_access access)
 {
 	if (targ_submitter)
 		return wanted_submitter(s, rq, access);
-	return wanted_caller() && wanted_cgroup(rq, access) ? WANTED : FILTERED;
+	return wanted_caller() && wanted_cgroup(rq) ? WANTED : FILTERED;
 }

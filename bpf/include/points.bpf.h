@@ -5,10 +5,9 @@
 
 #include "recover.bpf.h"
 
-/* `top`: the commands of each queue, and the slowest commands as events. A command is an event if
- * it takes longer than a bar. User space sets the bar before each interval; each event moves it an
- * eighth of the way to its latency. So the slowest command is always an event, and a change of all
- * latencies makes some dozens. */
+/* `top`: the commands of each queue, and as events those that take longer than a bar. User space
+ * sets the bar before each interval; each event moves it an eighth of the way to its latency. So
+ * the slowest command is always an event, and a change of all latencies makes some dozens. */
 
 /* The least number of tags per queue (MIN_STRIDE of src/session/layout.rs): the first slot of a
  * queue, divided by it, is the number of the queue's counter. */
@@ -25,9 +24,9 @@ static __always_inline void read_again(struct nd_submission *a, struct nd_slot *
 	*a = (struct nd_submission){.bytes = s->bytes, .known = ND_KNOWN_BYTES};
 	if (!cfg_cmd_arg) {
 		/* Word by word: lockdown=confidentiality forbids the helper. */
-		at = entry_of(rq, access) + __builtin_offsetof(struct nvme_command, common.cdw10);
+		at = entry_of(rq) + __builtin_offsetof(struct nvme_command, common.cdw10);
 		for (u32 i = 0; i < 3; i++)
-			words[i] = peek(at + i * sizeof(u64), access);
+			words[i] = peek(at + i * sizeof(u64));
 		__builtin_memcpy(a->cdw, words, sizeof(a->cdw));
 		return;
 	}
@@ -43,40 +42,32 @@ static __always_inline void read_again(struct nd_submission *a, struct nd_slot *
 }
 
 /* Reads status, retries and flags: neighbours on every kernel so far, so mostly with one load. */
-static __always_inline void read_verdict(struct nd_outcome *o, struct request *rq,
-					 enum nd_access access)
+static __always_inline void read_verdict(struct nd_outcome *o, struct request *rq)
 {
 	u64 pdu = pdu_of(rq), from = bpf_core_field_offset(struct nvme_request, retries);
-	u64 word = peek(pdu + from, access);
+	u64 word = peek(pdu + from);
 
 	o->retries = word;
-	o->flags =
-		part_of(pdu, bpf_core_field_offset(struct nvme_request, flags), from, word, access);
-	o->status = part_of(pdu, bpf_core_field_offset(struct nvme_request, status), from, word,
-			    access);
+	o->flags = part_of(pdu, bpf_core_field_offset(struct nvme_request, flags), from, word);
+	o->status = part_of(pdu, bpf_core_field_offset(struct nvme_request, status), from, word);
 }
 
-/* Records the outcome that the driver reports, if the driver's types are available. */
-static __always_inline void note_outcome(struct nd_outcome *o, struct request *rq,
-					 enum nd_access access)
+static __always_inline void note_outcome(struct nd_outcome *o, struct request *rq)
 {
-	o->cpu = bpf_get_smp_processor_id();
-	o->known = !cfg_by_name;
-	if (!cfg_context)
-		o->beside = 0;
 	if (cfg_by_name) {
-		o->result = 0;
-		o->status = 0;
-		o->retries = 0;
-		o->flags = 0;
+		*o = (struct nd_outcome){.cpu = bpf_get_smp_processor_id(),
+					 .beside = cfg_context ? o->beside : 0};
 		return;
 	}
-	o->result = FIELD_AT(pdu_of(rq), struct nvme_request, result, access);
-	read_verdict(o, rq, access);
+	o->cpu = bpf_get_smp_processor_id();
+	o->known = 1;
+	if (!cfg_context)
+		o->beside = 0;
+	o->result = FIELD_AT(pdu_of(rq), struct nvme_request, result);
+	read_verdict(o, rq);
 }
 
-/* Emits the event of a finished command. The slot still has its times. With submitters, it ends
- * with the command's. */
+/* The slot still has the times of the finished command. */
 static __always_inline void emit_slow(struct nd_slot *s, struct request *rq, u64 complete, u64 end,
 				      enum nd_access access)
 {
@@ -92,7 +83,7 @@ static __always_inline void emit_slow(struct nd_slot *s, struct request *rq, u64
 	about(e, ND_KIND_PAIR, s, complete);
 	e->pattern = s->saw | (end >= complete ? ND_SAW_END : 0);
 	p->end.outcome = (struct nd_outcome){};
-	note_outcome(&p->end.outcome, rq, access);
+	note_outcome(&p->end.outcome, rq);
 	p->end.setup_out_ns = s->setup_out_ns;
 	read_again(&p->submission, s, rq, e->opcode, e->admin, access);
 	p->submission.nsid = e->nsid;
@@ -106,8 +97,6 @@ static __always_inline void emit_slow(struct nd_slot *s, struct request *rq, u64
 	bpf_ringbuf_submit(p, BPF_RB_NO_WAKEUP);
 }
 
-/* Counts a finished command, and emits it if it is slow. `end` is 0 if blk-mq's end is not
- * observed. */
 static __always_inline void note_details(struct nd_slot *s, struct request *rq, u64 complete,
 					 u64 end, enum nd_access access)
 {
@@ -140,20 +129,19 @@ static __always_inline int on_issue(struct request *rq, u32 hook, enum nd_access
 	struct nd_cpu *cpu = this_cpu();
 	struct nd_slot *s;
 
-	if (!rq || !cpu || ignored(hook))
+	if (!rq || !cpu)
 		return 0;
 	s = slot_of(rq, cpu, ND_AT_ISSUE, access);
 	if (!s)
 		return 0;
 	tally(cpu, hook, access);
 	/* Skip a slot of the request's previous command: this setup was skipped. */
-	if (s->state == ND_OPEN && !s->issue_ns && !s->cqe_ns && !is_outdated(s, rq, access))
+	if (s->state == ND_OPEN && !s->issue_ns && !s->cqe_ns && !is_outdated(s, rq))
 		s->issue_ns = bpf_ktime_get_ns();
 	return 0;
 }
 
-/* Identifies an interrupt on this CPU, by the count of interrupts and the interrupted task. Other
- * interrupts and other tasks have other values. */
+/* Identifies an interrupt on this CPU, by the count of interrupts and the interrupted task. */
 static __always_inline u64 this_interrupt(void)
 {
 	return interrupts() ^ bpf_get_current_pid_tgid() << 32;
@@ -164,7 +152,7 @@ static __always_inline int on_irq_in(u64 nvmeq, u32 hook, enum nd_access access)
 	u64 now = bpf_ktime_get_ns();
 	struct nd_cpu *cpu = this_cpu();
 
-	if (!cpu || ignored(hook))
+	if (!cpu)
 		return 0;
 	tally(cpu, hook, access);
 	cpu->irq_nvmeq = nvmeq;
@@ -180,7 +168,7 @@ static __always_inline int on_irq_out(u32 hook, enum nd_access access)
 {
 	struct nd_cpu *cpu = this_cpu();
 
-	if (!cpu || ignored(hook))
+	if (!cpu)
 		return 0;
 	tally(cpu, hook, access);
 	cpu->irq_ns = 0;
@@ -226,17 +214,17 @@ static __always_inline int on_cqe(struct request *rq, u32 hook, enum nd_access a
 	u32 mode = cfg_mode;
 	u64 flags;
 
-	if (!cpu || ignored(hook))
+	if (!cpu)
 		return 0;
 	s = slot_near(rq, cpu, second ? ND_AT_CQE_SECOND : ND_AT_CQE, &followed, access);
 	if (anyone) {
 		if (!s)
 			return 0;
 		flags = pdu_of(rq) + bpf_core_field_offset(struct nvme_request, flags);
-		if (peek(flags, access) & 1)
+		if (peek(flags) & 1)
 			return 0;
 	}
-	outdated = s && (anyone ? is_outdated(s, rq, access) : is_outdated_at_cqe(s, rq, access));
+	outdated = s && (anyone ? is_outdated(s, rq) : is_outdated_at_cqe(s, rq));
 	if (!s || s->state != ND_OPEN || outdated) {
 		if (second && s && !outdated)
 			return 0; /* the first instance has handled it */
@@ -280,13 +268,11 @@ static __always_inline int on_complete(void *ctx, struct request *rq, u32 hook,
 	int followed;
 
 	if (!cpu)
-		return count_no_cpu();
-	if (ignored(hook))
 		return 0;
 	tally(cpu, hook, access);
 	s = slot_near(rq, cpu, ND_AT_COMPLETE, &followed, access);
-	if (!s || s->state != ND_OPEN || is_outdated(s, rq, access)) {
-		if (s && s->state == ND_SKIPPED && !is_outdated(s, rq, access)) {
+	if (!s || s->state != ND_OPEN || is_outdated(s, rq)) {
+		if (s && s->state == ND_SKIPPED && !is_outdated(s, rq)) {
 			end_filtered(s);
 			return 0;
 		}
@@ -308,7 +294,7 @@ static __always_inline int on_complete(void *ctx, struct request *rq, u32 hook,
 	if (cfg_recover && !generation_changes)
 		learn_generation(s->rq);
 	if (cfg_trace) {
-		note_outcome(&s->outcome, rq, access);
+		note_outcome(&s->outcome, rq);
 		s->outcome.stack = stack_here(ctx, ND_STACK_COMPLETE);
 		if (cfg_context)
 			s->outcome.beside |= s->beside;
@@ -320,7 +306,7 @@ static __always_inline int on_complete(void *ctx, struct request *rq, u32 hook,
 		finish(s, cpu, now, 0);
 	}
 	if (cfg_count_status) {
-		read_verdict(&verdict, rq, access);
+		read_verdict(&verdict, rq);
 		count_status(s, verdict.status, verdict.retries);
 		if (cfg_details && !cfg_end)
 			note_details(s, rq, now, 0, access);
@@ -335,7 +321,7 @@ static __always_inline int on_end(struct request *rq, u32 hook, enum nd_access a
 	struct nd_slot *s;
 	u64 now;
 
-	if (!cpu || ignored(hook))
+	if (!cpu)
 		return 0;
 	s = slot_of(rq, cpu, ND_AT_END, access);
 	if (!s || (s->state != ND_COMPLETED && s->state != ND_OPEN))
@@ -346,7 +332,7 @@ static __always_inline int on_end(struct request *rq, u32 hook, enum nd_access a
 		finish(s, cpu, s->complete_ns, now);
 		if (cfg_details)
 			note_details(s, rq, s->complete_ns, now, access);
-	} else if (has_completed(s) && !is_outdated(s, rq, access)) {
+	} else if (has_completed(s) && !is_outdated(s, rq)) {
 		tally(cpu, hook, access);
 		now = bpf_ktime_get_ns();
 		count(ND_UNSEEN_COMPLETE);
@@ -356,12 +342,12 @@ static __always_inline int on_end(struct request *rq, u32 hook, enum nd_access a
 	return 0;
 }
 
-static __always_inline void emit_retry(struct nd_slot *s, struct request *rq, enum nd_access access)
+static __always_inline void emit_retry(struct nd_slot *s, struct request *rq)
 {
 	u64 at = pdu_of(rq) + bpf_core_field_offset(struct nvme_request, retries);
 
 	if (traces_events())
-		emit_event(ND_KIND_RETRY, s, cfg_by_name ? ~0ull : (u8)peek(at, access));
+		emit_event(ND_KIND_RETRY, s, cfg_by_name ? ~0ull : (u8)peek(at));
 }
 
 /* blk-mq takes a request back. If it has not completed, the driver has rejected it: it keeps its
@@ -381,8 +367,9 @@ static __always_inline int on_requeue(struct request *rq, u32 hook, enum nd_acce
 	if (access == ACCESS_BTF)
 		rq = drop_trust(rq); /* requeues are rare */
 	e = known_queue(rq, GET(access, rq, q), &qid, &first, access);
-	if (!e || !hit(hook, access))
+	if (!e)
 		return 0;
+	hit(hook, access);
 	internal = GET(access, rq, internal_tag);
 	tag = GET(access, rq, tag);
 	st = start_entry(internal, tag, first, e->stride, spread_of(GET(access, rq, q), access));
@@ -401,11 +388,11 @@ static __always_inline int on_requeue(struct request *rq, u32 hook, enum nd_acce
 		return 0;
 	if (cfg_end && s->state == ND_COMPLETED && s->rq == (u64)rq) {
 		finish_without_end(index);
-		emit_retry(s, rq, access);
+		emit_retry(s, rq);
 		return 0;
 	}
 	if (cfg_trace && !cfg_end && s->state == ND_FREE && s->complete_ns == (u64)rq) {
-		emit_retry(s, rq, access);
+		emit_retry(s, rq);
 		return 0;
 	}
 	if (!is_still_of(s, rq))
@@ -416,7 +403,7 @@ static __always_inline int on_requeue(struct request *rq, u32 hook, enum nd_acce
 		return 0;
 	if (completed) {
 		close_unseen(index);
-		emit_retry(s, rq, access);
+		emit_retry(s, rq);
 		return 0;
 	}
 	if (s->state == ND_OPEN) {
@@ -434,30 +421,18 @@ static __always_inline int on_requeue(struct request *rq, u32 hook, enum nd_acce
 	return 0;
 }
 
-/* The device has posted a CQE: report how far it has read the SQ. */
-static __always_inline int on_sq(struct request *rq, u16 head, u16 tail, u32 hook,
-				 enum nd_access access)
+/* An event about a command; without a trace, the hits are the result. `value`: for ND_KIND_SQ how
+ * far the device has read the SQ, as it has posted a CQE. */
+static __always_inline int on_event(struct request *rq, u32 kind, u64 value, u32 hook,
+				    enum nd_access access)
 {
 	struct nd_slot *s = slot_of(rq, 0, 0, access);
 
 	if (!s)
 		return 0;
-	tally(this_cpu(), hook, access);
-	if (s->state == ND_OPEN)
-		emit_event(ND_KIND_SQ, s, head | (u32)tail << 16);
-	return 0;
-}
-
-static __always_inline int on_trouble(struct request *rq, u32 kind, u32 hook, enum nd_access access)
-{
-	struct nd_slot *s = slot_of(rq, 0, 0, access);
-
-	if (!s)
-		return 0;
-	tally(this_cpu(), hook, access);
-	/* without a trace, the hits are the result */
+	hit(hook, access);
 	if (traces_events() && s->state == ND_OPEN)
-		emit_event(kind, s, s->setup_out_ns);
+		emit_event(kind, s, kind == ND_KIND_SQ ? value : s->setup_out_ns);
 	return 0;
 }
 
@@ -471,7 +446,7 @@ static __always_inline int on_ctrl(struct nvme_ctrl *ctrl, u32 kind, u64 value, 
 	instance = GET(access, ctrl, instance);
 	if (!wanted_ctrl(instance))
 		return 0;
-	tally(this_cpu(), hook, access);
+	hit(hook, access);
 	emit_ctrl(kind, instance, value);
 	return 0;
 }

@@ -16,7 +16,6 @@ u64 began = 0;
 /* Commands issued after this jiffy are not recovered; 0: no limit. */
 u64 ended = 0;
 
-/* A command without a slot has completed. `rq` is of a queue that the programs may not know. */
 static __always_inline void count_without_slot(struct request *rq, enum nd_access access)
 {
 	struct request_queue *q = GET(access, rq, q);
@@ -40,45 +39,41 @@ static __always_inline int is_outside(struct request *rq, enum nd_access access)
 #define ND_GEN_AT_SETUP 2
 u32 generation_changes = 0; /* 0: not known yet, counts as ND_GEN_AT_CQE */
 
-/* The generation of a request: of its next command, or with ND_GEN_AT_SETUP of its last one. */
+/* Of its next command, or with ND_GEN_AT_SETUP of its last one. */
 static __always_inline u32 generation_of(u64 rq)
 {
 	u64 at = pdu_of((void *)rq) + bpf_core_field_offset(struct nvme_request, genctr);
 
-	return peek(at, ACCESS_BTF) & 0xf;
+	return peek(at) & 0xf;
 }
 
-/* At a completion: the CQE has changed the generation, or has not. A command that ended without a
- * CQE has failed, and commands without generations (some of Apple's controllers) have 0. */
+/* A command that ended without a CQE has failed; commands without generations (some of Apple's
+ * controllers) have 0. */
 static __noinline int learn_generation(u64 rq)
 {
 	u64 at = pdu_of((void *)rq) + bpf_core_field_offset(struct nvme_request, status);
-	u32 used = command_id_of((void *)rq, ACCESS_BTF) >> 12;
+	u32 used = command_id_of((void *)rq) >> 12;
 
 	if (generation_of(rq) != used)
 		generation_changes = ND_GEN_AT_CQE;
-	else if (used && !(u16)peek(at, ACCESS_BTF))
+	else if (used && !(u16)peek(at))
 		generation_changes = ND_GEN_AT_SETUP;
 	return 0;
 }
 
-/* Whether the request has completed, or is free. A request that is set up or taken back, but has
- * not completed, is idle. */
+/* Whether the request has completed, or is free. */
 static __noinline int is_done(u64 rq)
 {
-	return (u32)FIELD_AT(rq, struct request, state, ACCESS_BTF) == MQ_RQ_COMPLETE ||
-	       !(u32)FIELD_AT(rq, struct request, ref, ACCESS_BTF);
+	return (u32)FIELD_AT(rq, struct request, state) == MQ_RQ_COMPLETE ||
+	       !(u32)FIELD_AT(rq, struct request, ref);
 }
 
 /* Whether the driver has completed the command of this slot. The generation shows it, except after
- * a completion without a CQE (a cancelled command), and repeats after 16 commands. So a request
- * that was allocated after the setup (or the CQE) also shows a later command. Without statistics
- * and scheduler start_time_ns is 0: then requests and tags are paired, and the next setup comes to
- * this slot; the request of flushes, which takes another tag each time, always has a start.
- * With ND_GEN_AT_SETUP, a changed generation only shows that the request was set up again. Its
- * state shows a completion.
- * `rq`: the slot's request, read once: another CPU may give the slot to another request meanwhile.
- */
+ * a completion without a CQE (a cancelled command), and repeats after 16 commands. So does a start
+ * after the setup (or the CQE): of a later command. Without statistics and scheduler start_time_ns
+ * is 0: then the next setup comes to this slot, except of flushes, which always have a start.
+ * With ND_GEN_AT_SETUP, a changed generation only shows that the request was set up again.
+ * `rq`: the slot's request, read once, because another CPU may give the slot away meanwhile. */
 static __always_inline int has_completed_of(struct nd_slot *s, u64 rq)
 {
 	u64 start, since = s->setup_out_ns;
@@ -86,7 +81,7 @@ static __always_inline int has_completed_of(struct nd_slot *s, u64 rq)
 
 	if (!cfg_recover)
 		return 0;
-	start = FIELD_AT(rq, struct request, start_time_ns, ACCESS_BTF);
+	start = FIELD_AT(rq, struct request, start_time_ns);
 	if (!since)
 		since = s->cqe_ns;
 	if (since && start > since)
@@ -108,8 +103,8 @@ static __always_inline int has_completed(struct nd_slot *s)
 	return has_completed_of(s, s->rq);
 }
 
-/* Finishes a completed command whose end was not observed. Not static: the verifier verifies such a
- * function once, before 6.8 even if nothing calls it, so it checks itself whether it applies. */
+/* The command has completed. Not static: the verifier verifies such a function once, before 6.8
+ * even if nothing calls it, so it checks itself whether it applies. */
 __noinline int finish_without_end(u32 index)
 {
 	struct nd_slot *s = slot_at(index);
@@ -121,8 +116,7 @@ __noinline int finish_without_end(u32 index)
 	return 0;
 }
 
-/* Finishes an open command that is over, and whose completion was not observed. Not static: see
- * finish_without_end(). */
+/* An open command is over: its completion was not observed. Not static, either. */
 __noinline int close_unseen(u32 index)
 {
 	struct nd_slot *s = slot_at(index);
@@ -158,13 +152,13 @@ static __noinline int fill_recovered(struct nd_slot *s, struct request *rq, stru
 
 	if (HAVE_RDONLY_CAST) {
 		/* The kernel's own BTF has no type to cast it to. */
-		from = entry_of(rq, ACCESS_BTF);
+		from = entry_of(rq);
 		for (u32 i = 0; i < sizeof(entry) / sizeof(u64); i++)
-			((u64 *)&entry)[i] = peek(from + i * sizeof(u64), ACCESS_BTF);
+			((u64 *)&entry)[i] = peek(from + i * sizeof(u64));
 		found = fill_slot(s, rq, &entry, w, 0, ACCESS_BTF);
 	} else {
-		found = fill_slot(s, rq, (struct nvme_command *)entry_of(rq, ACCESS_PROBE_READ), w,
-				  0, ACCESS_PROBE_READ);
+		found = fill_slot(s, rq, (struct nvme_command *)entry_of(rq), w, 0,
+				  ACCESS_PROBE_READ);
 	}
 	/* Where it is always the same, clang would return nothing, and leave an address of the
 	 * stack in R0, which the verifier rejects. */
@@ -172,8 +166,8 @@ static __noinline int fill_recovered(struct nd_slot *s, struct request *rq, stru
 	return found;
 }
 
-/* Assigns a slot to a command whose setup was skipped, at its CQE or its completion. NULL: outside
- * the run, not followed, or rejected by a filter. `at_end`: nothing else will count the command. */
+/* Gives a command whose setup was skipped its slot, at its CQE or, with `at_end`, at its
+ * completion. NULL: outside the run, not followed, or rejected by a filter. */
 static __always_inline struct nd_slot *recover_by(struct request *rq, int at_end,
 						  enum nd_access access)
 {
@@ -233,21 +227,20 @@ static __noinline struct nd_slot *recover_setup(struct request *rq, int at_end)
 	return recover_by(rq, at_end, ACCESS_PROBE_READ);
 }
 
-/* Whether the request now carries another command than the slot: the setup of the request's
- * command was skipped, and so was the completion of the slot's command. */
-static __always_inline int is_outdated(struct nd_slot *s, struct request *rq, enum nd_access access)
+/* Whether the request carries another command than the slot: its setup was skipped, and so was the
+ * completion of the slot's command. */
+static __always_inline int is_outdated(struct nd_slot *s, struct request *rq)
 {
-	return cfg_setup_skips && s->cid != command_id_of(rq, access);
+	return cfg_setup_skips && s->cid != command_id_of(rq);
 }
 
 /* The same at the CQE, with one read instead of two. The driver has found the request by the
  * generation, and changes it after its tracepoint. */
-static __always_inline int is_outdated_at_cqe(struct nd_slot *s, struct request *rq,
-					      enum nd_access access)
+static __always_inline int is_outdated_at_cqe(struct nd_slot *s, struct request *rq)
 {
 	u64 at = pdu_of(rq) + bpf_core_field_offset(struct nvme_request, genctr);
 
-	return cfg_setup_skips && (peek(at, access) & 0xf) != s->cid >> 12;
+	return cfg_setup_skips && (peek(at) & 0xf) != s->cid >> 12;
 }
 
 static __always_inline int on_control(u64 what, u32 index)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* From a row key to its cell: by a word of the slot, then by a direct-mapped cache, and by a hash
- * only for new keys. Each group of CPUs, usually of one, has a cell for each row. */
+/* From a row key to its cell: by a word of the slot, else by a direct-mapped cache, else by a hash.
+ * Each group of CPUs, usually of one, has a cell for each row. */
 #ifndef ND_ROWS_H /* tests/parity has rows of its own */
 #define ND_ROWS_H
 
@@ -20,7 +20,7 @@ static __always_inline u64 key_of(u32 ctrl, u32 nsid, u32 opcode, u32 admin)
 	       key_of_command(nsid, opcode);
 }
 
-/* Stores the command's key in its slot. Keeps the row if the previous key was the same. */
+/* Keeps the row of the slot if the previous key was the same. */
 static __always_inline void keep_key(struct nd_slot *s, u64 key)
 {
 	if (s->key >> (ND_ROW_BITS + ND_KEY_PATTERN_BITS) != key >> ND_KEY_PATTERN_BITS)
@@ -102,9 +102,8 @@ static __always_inline u64 row_word(u64 key)
 	return *word = word_of(key, row);
 }
 
-/* The word of a row with fewer points than in `key`: only the points of the basic stages, or none.
- * 0: no row. A command whose setup or completion was not observed has no total: see
- * count_rowless(). */
+/* The word of a row with only the basic points of `key`, or none; 0: no row. A command without a
+ * setup or completion has no total: see count_rowless(). */
 __noinline u64 word_with_fewer(u64 key)
 {
 	int row;
@@ -143,9 +142,8 @@ static __always_inline struct nd_cell *cell_of_row(struct nd_cpu *cpu, u32 row)
 	return bpf_map_lookup_elem(&cells, &index);
 }
 
-/* The cell of a command with the observed points `saw`: usually the cell of the slot's previous
- * command. (The topmost bit of the word is ND_KEY_VALID.) Leaves out points in `saw` if few rows
- * are left. */
+/* Usually the cell of the slot's previous command. (The topmost bit of the word is ND_KEY_VALID.)
+ * Leaves out points in `saw` if few rows are left. */
 static __always_inline struct nd_cell *cell_of(struct nd_slot *s, u32 *saw, struct nd_cpu *cpu)
 {
 	u64 word = s->key;

@@ -10,7 +10,6 @@
 /* RQF_IO_STAT before it became an enum (6.12): for kernels without block_io_start (before 6.5). */
 #define RQF_IO_STAT_OLD (1u << 13)
 
-/* The start entry of a request on a queue that is not cached; NULL: not followed. */
 static __always_inline struct nd_start *start_by_queue(struct request *rq, struct nd_place *p,
 						       enum nd_access access)
 {
@@ -50,12 +49,10 @@ static __always_inline int on_start(struct request *rq, u32 hook, enum nd_access
 	struct nd_cpu *cpu = this_cpu();
 	struct nd_start *st;
 
-	if (ignored(hook))
+	if (!cpu)
 		return 0;
 	if (access != ACCESS_BTF) {
 		st = start_by_queue(rq, 0, access);
-	} else if (!cpu) {
-		st = start_slowly(rq, 0);
 	} else {
 		u64 hctx = (u64)rq->mq_hctx;
 		struct nd_place *p = place_of(cpu, ND_AT_START, hctx);
@@ -88,8 +85,7 @@ static __always_inline int on_setup_in(void *ctx, struct request *rq, u64 cmd, u
 	u32 tid = this_task();
 	struct nd_task *t = task_of(tid);
 
-	if (!hit(hook, access))
-		return 0;
+	hit(hook, access);
 	t->setup_in_rq = (u64)rq;
 	t->setup_in_ns = now;
 	if (cfg_recover)
@@ -103,8 +99,8 @@ static __always_inline int on_setup_in(void *ctx, struct request *rq, u64 cmd, u
 	return 0;
 }
 
-/* start_time_ns, for kernels without block_io_start (before 6.5). Rejected: zero (iostats off), a
- * retry (it has the start of the first attempt), later than now. */
+/* start_time_ns, for kernels without block_io_start (before 6.5). 0: none (iostats off), later than
+ * now, or of a retry (it has the start of the first attempt). */
 static __always_inline u64 start_field(struct request *rq, u64 now, u64 last, enum nd_access access)
 {
 	u64 start = GET(access, rq, start_time_ns);
@@ -115,21 +111,12 @@ static __always_inline u64 start_field(struct request *rq, u64 now, u64 last, en
 	if (access != ACCESS_BTF && cfg_by_name)
 		again = start == last;
 	else
-		again = (u8)FIELD_AT(pdu_of(rq), struct nvme_request, retries, access);
+		again = (u8)FIELD_AT(pdu_of(rq), struct nvme_request, retries);
 	if (start > now || again) {
 		count(ND_START_UNTRUSTED);
 		return 0;
 	}
 	return start;
-}
-
-/* A second setup without a requeue event: nvme_queue_rqs() leaves the requests that it cannot
- * prepare on the list, and blk-mq issues them one by one. */
-static __always_inline void count_requeue(struct nd_slot *s)
-{
-	count(ND_REQUEUED);
-	if (traces_events())
-		emit_event(ND_KIND_REQUEUE, s, 0);
 }
 
 /* Closes the command that is still in a slot when `rq` is set up there. Returns its start if `rq`
@@ -149,7 +136,11 @@ static __always_inline u64 close_slot(struct nd_slot *s, u32 index, struct reque
 	} else if (s->state == ND_OPEN) {
 		again = cfg_recover || !cfg_lossy || s->cid >> 12 == cid >> 12;
 		if (again && s->rq == (u64)rq) {
-			count_requeue(s);
+			/* No event shows it: nvme_queue_rqs() leaves the requests that it cannot
+			 * prepare on the list, and blk-mq issues them one by one. */
+			count(ND_REQUEUED);
+			if (traces_events())
+				emit_event(ND_KIND_REQUEUE, s, 0);
 			return s->start_ns;
 		}
 		count(ND_OVERWRITTEN);
@@ -157,16 +148,9 @@ static __always_inline u64 close_slot(struct nd_slot *s, u32 index, struct reque
 	return 0;
 }
 
-/* Whether the slot's command is over. The next command with its tag closes it. */
-static __always_inline int is_over(struct nd_slot *s, struct request *rq)
-{
-	return cfg_recover &&
-	       ((cfg_end && s->state == ND_COMPLETED) || has_completed_of(s, (u64)rq));
-}
-
-/* A scheduled request may return with another driver tag: finds its first slot by the scheduler's
- * tag, and closes it, unless its command is over: another CPU may be setting up the next one. This
- * program may be preempted between the tests, so the owner is tested again after them. */
+/* A scheduled request may return with another driver tag: closes its first slot, unless its command
+ * is over: the next one with its tag does that, perhaps now, on another CPU. This program may be
+ * preempted between the tests, so the owner is tested again after them. */
 static __always_inline void close_former(struct nd_start *st, struct request *rq, u32 index,
 					 u32 cid, u64 *start)
 {
@@ -176,7 +160,8 @@ static __always_inline void close_former(struct nd_start *st, struct request *rq
 	if (st->setup_rq == (u64)rq && st->setup_slot != index) {
 		former = slot_at(st->setup_slot);
 		if (former && is_still_of(former, rq) && former->state != ND_FREE &&
-		    !is_over(former, rq) && is_still_of(former, rq)) {
+		    !(cfg_recover && cfg_end && former->state == ND_COMPLETED) &&
+		    !has_completed_of(former, (u64)rq) && is_still_of(former, rq)) {
 			again = close_slot(former, st->setup_slot, rq, cid, 0);
 			if (again)
 				*start = again;
@@ -188,12 +173,11 @@ static __always_inline void close_former(struct nd_start *st, struct request *rq
 	st->setup_slot = index;
 }
 
-/* Drops the commands that wait for a doorbell if they belong to another queue, or if the queue
- * shows a doorbell since the first of them was set up: it may have been theirs. */
-static __always_inline void check_waiting(struct nd_task *t, struct request *rq, u64 nvmeq,
-					  enum nd_access access)
+/* Drops the commands that wait for a doorbell if they belong to another queue, or if it has had a
+ * doorbell since the first of them was set up, which may have been theirs. */
+static __always_inline void check_waiting(struct nd_task *t, struct request *rq, u64 nvmeq)
 {
-	u16 announced_tail = FIELD_AT(nvmeq, struct nvme_queue, last_sq_tail, access);
+	u16 announced_tail = FIELD_AT(nvmeq, struct nvme_queue, last_sq_tail);
 
 	if (is_waiting(t) && (t->nvmeq != nvmeq || t->announced_tail != announced_tail)) {
 		if (t->n)
@@ -205,11 +189,10 @@ static __always_inline void check_waiting(struct nd_task *t, struct request *rq,
 	t->last_rq = (u64)rq;
 }
 
-/* Adds a command to the list that waits for the task's next doorbell, if that is observed.
- * ND_NO_SLOT: a filter has rejected the command, but the driver announces it, too. */
+/* Adds a command to the list that waits for the task's next doorbell. ND_NO_SLOT: see
+ * await_rejected(). */
 static __always_inline void await_doorbell(u32 index, u32 tid, struct nd_task *t, u32 by,
-					   struct request *rq, struct nd_where *w,
-					   enum nd_access access)
+					   struct request *rq, struct nd_where *w)
 {
 	u32 n;
 
@@ -220,9 +203,9 @@ static __always_inline void await_doorbell(u32 index, u32 tid, struct nd_task *t
 		wait_no_more(t);
 	}
 	if (cfg_exit_skips)
-		check_waiting(t, rq, w->nvmeq, access);
+		check_waiting(t, rq, w->nvmeq);
 	if (cfg_context)
-		note_batch(t, w->nvmeq, access);
+		note_batch(t, w->nvmeq);
 	if (targ_any && index == ND_NO_SLOT) {
 		t->last_rq = (u64)rq;
 		t->others++;
@@ -245,22 +228,19 @@ static __always_inline int is_begun(struct nd_task *t, struct nd_slot *s)
 	return !cfg_recover || (generation & 0xf) == s->cid >> 12;
 }
 
-/* The same for a command that a filter has rejected, where the tail of the queue shows how many
- * commands were announced. */
-static __always_inline void await_rejected(struct request *rq, struct nd_where *w,
-					   enum nd_access access)
+/* A filter has rejected the command, but it is announced, and may be counted with the others. */
+static __always_inline void await_rejected(struct request *rq, struct nd_where *w)
 {
 	u32 by = cfg_doorbell, tid;
 
 	if (!by || !(cfg_exit_skips || cfg_context) || !(w->points & ND_SAW_DOORBELL))
 		return;
 	tid = this_task();
-	await_doorbell(ND_NO_SLOT, tid, task_of(tid), by, rq, w, access);
+	await_doorbell(ND_NO_SLOT, tid, task_of(tid), by, rq, w);
 }
 
-/* Takes the setup_in time from the task, and adds the command to the task's doorbell list. */
 static __always_inline void take_from_task(struct nd_slot *s, u32 index, struct request *rq,
-					   struct nd_where *w, enum nd_access access)
+					   struct nd_where *w)
 {
 	u32 by = cfg_doorbell, mode = cfg_mode, tid;
 	struct nd_task *t;
@@ -269,7 +249,7 @@ static __always_inline void take_from_task(struct nd_slot *s, u32 index, struct 
 		tid = this_task();
 		t = task_of(tid);
 		if (by && w->points & ND_SAW_DOORBELL)
-			await_doorbell(index, tid, t, by, rq, w, access);
+			await_doorbell(index, tid, t, by, rq, w);
 		if (mode == ND_MODE_FINE && t->setup_in_rq == (u64)rq) {
 			if (is_begun(t, s))
 				s->setup_in_ns = t->setup_in_ns;
@@ -279,9 +259,8 @@ static __always_inline void take_from_task(struct nd_slot *s, u32 index, struct 
 	}
 }
 
-/* Returns the start entry of a request, if the run needs it. Sets `start` to its time, if the entry
- * has it, and `last` to the previous time in the entry. Closes the slot that the request had under
- * another driver tag. */
+/* The start entry of a request, if the run needs it. Sets `start` to its time, if the entry has it,
+ * and `last` to the previous time in the entry. */
 static __always_inline struct nd_start *take_start(struct request *rq, u32 index, u32 cid,
 						   struct nd_place *place, u64 *start, u64 *last,
 						   enum nd_access access)
@@ -318,20 +297,17 @@ static __always_inline int on_setup_out(void *ctx, struct request *rq, struct nv
 	int found;
 
 	if (!cpu)
-		return count_no_cpu();
-	if (ignored(hook))
 		return 0;
 	tally(cpu, hook, access);
 	cid = WIRE(access, cmd, common.command_id);
-	w = access == ACCESS_BTF ? where(rq, cpu, access)
-				 : where_by_queue(rq, &here, &here, access);
+	w = access == ACCESS_BTF ? where(rq, cpu) : where_by_queue(rq, &here, &here, access);
 	if (w) {
 		index = tag_slot(w->place.first, w->place.tags, GET(access, rq, tag));
 		s = slot_at(index);
 	}
 	if (w && is_left_out(w->place.first)) {
 		count(ND_FILTERED);
-		await_rejected(rq, w, access);
+		await_rejected(rq, w);
 		return 0;
 	}
 	if (!s) {
@@ -348,10 +324,10 @@ static __always_inline int on_setup_out(void *ctx, struct request *rq, struct nv
 	if (found != WANTED) {
 		count(found == UNATTRIBUTED ? ND_UNATTRIBUTED : ND_FILTERED);
 		s->state = ND_SKIPPED;
-		await_rejected(rq, w, access);
+		await_rejected(rq, w);
 		return 0;
 	}
-	take_from_task(s, index, rq, w, access);
+	take_from_task(s, index, rq, w);
 	if (cfg_trace)
 		s->submission.stack = ctx ? stack_here(ctx, ND_STACK_SUBMIT) : stack;
 	s->state = ND_OPEN;
@@ -364,13 +340,13 @@ static __always_inline int on_setup_out(void *ctx, struct request *rq, struct nv
 	s->start_ns = start;
 	s->setup_out_ns = now;
 	if (cfg_waits)
-		take_waits(s, st, rq, access);
+		take_waits(s, st, rq);
 	emit_submit(s, now);
 	return 0;
 }
 
-/* A kretprobe at nvme_setup_cmd. It has no arguments: struct nd_task keeps the entry's. If
- * another task overwrites them, the command is counted as untracked. */
+/* A kretprobe has no arguments: struct nd_task keeps the entry's, unless another task overwrites
+ * them. */
 static __always_inline int on_setup_return(u32 hook)
 {
 	u32 tid = this_task();
@@ -378,12 +354,12 @@ static __always_inline int on_setup_return(u32 hook)
 	u64 rq, cmd;
 
 	if (t->setup_tid != tid || !t->setup_in_rq) {
-		tally(this_cpu(), hook, ACCESS_PROBE_READ);
+		hit(hook, ACCESS_PROBE_READ);
 		count(ND_UNTRACKED);
 		return 0;
 	}
 	rq = t->setup_in_rq;
 	t->setup_tid = 0;
-	cmd = cfg_cmd_arg ? t->setup_cmd : entry_of((void *)rq, ACCESS_PROBE_READ);
+	cmd = cfg_cmd_arg ? t->setup_cmd : entry_of((void *)rq);
 	return on_setup_out(0, (void *)rq, (void *)cmd, t->setup_stack, hook, ACCESS_PROBE_READ);
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Commands in flight: the slot of a request, by (controller, queue, tag). That is unique at the
- * device: a flush borrows its owner's tag, but the owner is not at the device then. The request
- * pointer in the slot identifies the owner. Controllers that the filter leaves out have no slots:
- * theirs begin at ND_NO_SLOT. */
+/* The slot of a command in flight, by (controller, queue, tag), which is unique at the device. The
+ * request pointer in the slot identifies the owner: a flush borrows another request's tag. The
+ * slots of controllers that the filter leaves out begin at ND_NO_SLOT: there are none. */
 #pragma once
 
 #include "rows.bpf.h"
@@ -28,9 +27,8 @@ static __always_inline void fence(void)
 #define fence() asm volatile("" ::: "memory")
 #endif
 
-/* Generation of the cached places: a place is valid while this number is unchanged. It changes with
- * every admin command (see where()), when a queue has another owner than before, and when user
- * space moves a controller's slots. */
+/* Generation of the cached places. It changes with every admin command (see where()), when a queue
+ * has another owner than before, and when user space moves a controller's slots. */
 volatile u32 places_age = 0;
 
 static __always_inline void forget_places(void)
@@ -44,7 +42,6 @@ static __always_inline u64 place_number(u64 hctx)
 	return (hctx * 0x9e3779b97f4a7c15ull) >> (64 - ND_PLACE_BITS);
 }
 
-/* The cached place of a hardware queue; see is_of(). Never an admin queue: see where(). */
 static __always_inline struct nd_place *place_of(struct nd_cpu *cpu, u32 at, u64 hctx)
 {
 	return &cpu->place[at][place_number(hctx)];
@@ -107,8 +104,7 @@ static __always_inline u64 nvmeq_of(struct request *rq, enum nd_access access)
 	return (u64)GET(access, hctx, driver_data);
 }
 
-/* REQ_OP_DRV_IN. It and REQ_OP_DRV_OUT, the last operation, are the driver's own and passthrough
- * (the same since 4.20). */
+/* REQ_OP_DRV_IN: this operation and the next, the last, are the driver's own and passthrough. */
 #define ND_OP_MASK   0xff
 #define ND_OP_DRV_IN 34
 
@@ -131,8 +127,7 @@ static __always_inline u32 mark_of(struct request *rq, enum nd_access access)
 
 #define HAS_MARKS (cfg_setup_skips || FOLLOWS_SUBMITTERS)
 
-/* Whether the request goes to a queue without a namespace: an admin queue, or connect_q of fabrics.
- */
+/* Whether its queue has no namespace: an admin queue, or connect_q of fabrics. */
 static __always_inline int is_admin(struct request *rq)
 {
 	struct request_queue *q;
@@ -148,7 +143,7 @@ static __always_inline u32 spread_of(struct request_queue *q, enum nd_access acc
 	return GET(access, q, id) & 3;
 }
 
-/* Caches the place of this request's queue. For ACCESS_PROBE_READ each read would need a helper. */
+/* For ACCESS_PROBE_READ nothing is cached: each read needs a helper. */
 static __always_inline void remember(struct nd_place *p, struct request *rq, u32 first, u32 tags,
 				     u32 age, enum nd_access access)
 {
@@ -159,8 +154,8 @@ static __always_inline void remember(struct nd_place *p, struct request *rq, u32
 	p->hctx = access == ACCESS_BTF ? (u64)rq->mq_hctx : 0;
 }
 
-/* `index`, or the slot that has had this request since before its controller moved to other slots,
- * because it gained queues in a reset. */
+/* `index`, or the slot that has had this request since before its controller gained queues in a
+ * reset, and moved to other slots. */
 static __always_inline u32 index_before_move(u32 index, struct nd_queue *e, struct request *rq,
 					     u32 qid, u32 tag)
 {
@@ -175,8 +170,7 @@ static __always_inline u32 index_before_move(u32 index, struct nd_queue *e, stru
 	return s && s->rq == (u64)rq ? former : index;
 }
 
-/* The entry of a request's queue, with the number of the queue and its first slot. NULL: not
- * followed, or out of range. */
+/* NULL: the queue is not followed, or out of range. */
 static __always_inline struct nd_queue *known_queue(struct request *rq, struct request_queue *q,
 						    u32 *qid, u32 *first, enum nd_access access)
 {
@@ -193,8 +187,7 @@ static __always_inline struct nd_queue *known_queue(struct request *rq, struct r
 	return *qid < e->queues ? e : 0;
 }
 
-/* The slot of a request's tag, on a queue in `queues`. NULL: not followed, or out of range. Caches
- * the place of an I/O queue in `p`, if not NULL. */
+/* The slot of a request's tag, or NULL. Caches the place of an I/O queue in `p`. */
 static __always_inline struct nd_slot *slot_by_queue(struct request *rq, struct nd_place *p,
 						     enum nd_access access)
 {
@@ -216,9 +209,8 @@ static __noinline struct nd_slot *slot_slowly(struct request *rq, struct nd_plac
 	return slot_by_queue(drop_trust(rq), p, ACCESS_BTF);
 }
 
-/* The slot of this request, or NULL: usually from the cache. The queue is read if the cached place
- * leads to the slot of another request. `followed`: whether the tag has a slot; ND_LEFT_OUT: the
- * filter leaves the controller out. */
+/* The slot of this request, or NULL, usually from the cache. `followed`: whether the tag has a
+ * slot; ND_LEFT_OUT: the filter leaves the controller out. */
 static __always_inline struct nd_slot *slot_near(struct request *rq, struct nd_cpu *cpu, u32 at,
 						 int *followed, enum nd_access access)
 {
@@ -254,9 +246,9 @@ static __always_inline struct nd_slot *slot_of(struct request *rq, struct nd_cpu
 	return slot_near(rq, cpu, at, &followed, access);
 }
 
-/* The entry for the start of a request, until the driver sets it up: by its driver tag, or its
- * scheduler tag. Those are per namespace, so `spread` separates namespaces. If two requests still
- * collide, one start is lost (counted); the entry holds the request. */
+/* The entry for the start of a request: by its driver tag, or its scheduler tag. Those are per
+ * namespace, so `spread` separates namespaces. If two requests still collide, one loses its start.
+ */
 static __always_inline struct nd_start *start_entry(s32 internal, u32 tag, u32 first, u32 tags,
 						    u32 spread)
 {
@@ -271,8 +263,8 @@ static __always_inline struct nd_start *start_entry(s32 internal, u32 tag, u32 f
 /* Not a map: the size is constant, and an access costs a third of a map lookup. */
 static struct nd_task tasks[ND_TASKS];
 
-/* The number of this task. Softirqs of idle CPUs may submit, too: the idle task gets its CPU's
- * number plus ND_IDLE_TASK, which is above all task ids (PID_MAX_LIMIT is 2^22). */
+/* The number of this task. Soft interrupts of idle CPUs may submit, too: ND_IDLE_TASK is above all
+ * task ids (PID_MAX_LIMIT is 2^22). */
 static __always_inline u32 this_task(void)
 {
 	u64 tid = (u32)bpf_get_current_pid_tgid();
@@ -288,7 +280,6 @@ static __always_inline struct nd_task *task_of(u32 tid)
 	return &tasks[tid & (ND_TASKS - 1)];
 }
 
-/* Whether commands of the task wait for a doorbell. */
 static __always_inline int is_waiting(struct nd_task *t)
 {
 	return t->n || (targ_any && t->others);
@@ -320,9 +311,9 @@ static __always_inline int number_in(u64 name)
 	return number;
 }
 
-/* The controller of a queue, without the driver's types. In sysfs a disk's queue is below the disk,
- * and that below its controller. The admin queue has no disk, but a tag set of the same owner: its
- * commands are followed once an I/O queue has been observed. */
+/* The controller of a queue, without the driver's types: in sysfs its disk is below it. The admin
+ * queue has no disk, but a tag set of the same owner: its commands are followed once an I/O queue
+ * has been observed. */
 static __noinline int instance_by_name(struct request_queue *q)
 {
 	struct blk_mq_tag_set *set = BPF_CORE_READ(q, tag_set);
@@ -351,8 +342,7 @@ static __noinline int instance_by_name(struct request_queue *q)
 	return number;
 }
 
-/* The controller of a request. A setup whose queue is not cached always reads it: addresses and
- * ids of queues are used again. */
+/* A setup whose queue is not cached always reads it: addresses and ids of queues are used again. */
 static __always_inline struct nd_ctrl *ctrl_of(struct request *rq, struct request_queue *q,
 					       u32 *instance, u64 *address, enum nd_access access)
 {
@@ -367,30 +357,30 @@ static __always_inline struct nd_ctrl *ctrl_of(struct request *rq, struct reques
 		*address = 0;
 		return bpf_map_lookup_elem(&ctrls, instance);
 	}
-	ctrl = FIELD_AT(pdu_of(rq), struct nvme_request, ctrl, access);
+	ctrl = FIELD_AT(pdu_of(rq), struct nvme_request, ctrl);
 	if (!ctrl)
 		return 0;
 	*address = ctrl;
-	*instance = FIELD_AT(ctrl, struct nvme_ctrl, instance, access);
+	*instance = FIELD_AT(ctrl, struct nvme_ctrl, instance);
 	return bpf_map_lookup_elem(&ctrls, instance);
 }
 
-/* Whether types that are not the kernel's own fit it: the controller must own the queue's tags, and
- * its device must have its number. */
+/* Whether types from a file fit the kernel: the controller must own the queue's tags, and its
+ * device must have its number. */
 static __noinline int fits(struct request_queue *q, u64 ctrl, u32 instance)
 {
 	u64 set = (u64)BPF_CORE_READ(q, tag_set);
 	struct device *device;
 
-	if (!set || (set != FIELD_AT(ctrl, struct nvme_ctrl, tagset, ACCESS_PROBE_READ) &&
-		     set != FIELD_AT(ctrl, struct nvme_ctrl, admin_tagset, ACCESS_PROBE_READ)))
+	if (!set || (set != FIELD_AT(ctrl, struct nvme_ctrl, tagset) &&
+		     set != FIELD_AT(ctrl, struct nvme_ctrl, admin_tagset)))
 		return 0;
-	device = (void *)FIELD_AT(ctrl, struct nvme_ctrl, device, ACCESS_PROBE_READ);
+	device = (void *)FIELD_AT(ctrl, struct nvme_ctrl, device);
 	return number_in((u64)BPF_CORE_READ(device, kobj.name)) == (int)instance;
 }
 
-/* Whether a queue leads to I/O queues of the controller: a namespace's queue does, and so does
- * ctrl->connect_q of fabrics, which shares their tag set. */
+/* A namespace's queue is for I/O, and so is ctrl->connect_q of fabrics, which shares their tag set.
+ */
 static __always_inline u32 is_io(struct request_queue *q, u64 ctrl, enum nd_access access)
 {
 	u64 tags;
@@ -400,7 +390,7 @@ static __always_inline u32 is_io(struct request_queue *q, u64 ctrl, enum nd_acce
 	if (!ctrl)
 		return 0; /* no driver types */
 	tags = (u64)GET(access, q, tag_set);
-	return tags == FIELD_AT(ctrl, struct nvme_ctrl, tagset, access);
+	return tags == FIELD_AT(ctrl, struct nvme_ctrl, tagset);
 }
 
 /* Results of learn_queue(). 0: the id is beyond the table, or the queue contradicts the types. */
@@ -447,11 +437,10 @@ static __always_inline int is_nvme_disk(struct request *rq, struct request_queue
 		d = GET(access, q, disk);
 	else
 		d = GET(access, rq, rq_disk);
-	return d && is_nvme_name(FIELD_AT((u64)d, struct gendisk, disk_name, access));
+	return d && is_nvme_name(FIELD_AT((u64)d, struct gendisk, disk_name));
 }
 
-/* Finds them from the request. Caches an I/O queue in `w`, an admin queue in `admin`. NULL: the
- * command cannot be followed. */
+/* Caches an I/O queue in `w`, an admin queue in `admin`. NULL: the command cannot be followed. */
 static __always_inline struct nd_where *where_by_queue(struct request *rq, struct nd_where *w,
 						       struct nd_where *admin,
 						       enum nd_access access)
@@ -509,11 +498,9 @@ static __noinline struct nd_where *where_slowly(struct request *rq, struct nd_wh
 	return where_by_queue(drop_trust(rq), w, admin, ACCESS_BTF);
 }
 
-/* Like where_by_queue(), usually from the cache. The addresses of queues and controllers are used
- * again, but no controller, namespace or queue appears without admin commands (at least Identify),
- * and each of these invalidates the cache. Admin queues are never cached. */
-static __always_inline struct nd_where *where(struct request *rq, struct nd_cpu *cpu,
-					      enum nd_access access)
+/* The same, usually from the cache. Addresses are used again, but no controller, namespace or queue
+ * appears without admin commands (at least Identify), and each of these invalidates the cache. */
+static __always_inline struct nd_where *where(struct request *rq, struct nd_cpu *cpu)
 {
 	u64 hctx = (u64)rq->mq_hctx;
 	struct nd_where *w = &cpu->where[place_number(hctx)];

@@ -5,22 +5,20 @@
 #include "emit.bpf.h"
 #include "rows.bpf.h"
 
-/*
- * The stages before the request (--stages=full), at the end of a command. They are divided thus:
+/* The stages before the request (--stages=full):
  *
  *   submission      block_bio_queue                                     request
  *       |-- throttle --|-- block --|- freeze -|- zone -|- iocost -|- wbt -|- tag -|
  *
- * The waits are measured one by one, and `block` is the rest. So the parts add up to the whole. In
- * time lines `block` comes first, although some of it lies between the waits.
- */
+ * `block` is what is left of the whole. In time lines it comes first, although some of it lies
+ * between the waits. */
 static __always_inline void wait_add(struct nd_hist *h, u64 ns, int atomic)
 {
 	if (ns)
 		hist_add(h, ns, atomic);
 }
 
-/* Adds the stages before the request, which began at `first`. Returns where the command begins. */
+/* The request began at `first`. Returns where the command begins. */
 static __always_inline u64 stages_before(struct nd_cell *c, struct nd_slot *s, u64 first, u32 saw,
 					 int atomic)
 {
@@ -95,8 +93,7 @@ static __always_inline void validate_points(struct nd_slot *s, u64 complete, u32
 	}
 }
 
-/* Fast path of validate_points(): whether all points were observed, in order, as for nearly all
- * commands. */
+/* Whether all points were observed, in order, as for nearly all commands. */
 static __always_inline int in_order(struct nd_slot *s, u64 complete, u32 mode)
 {
 	u64 before = s->setup_out_ns, after = before;
@@ -131,7 +128,6 @@ enum nd_fine {
 	FINE_END
 };
 
-/* For commands with all points of their stage set, in order: nearly all. */
 static __always_inline void stages_basic(struct nd_cell *c, struct nd_slot *s, u64 complete)
 {
 	u64 first = s->start_ns;
@@ -160,7 +156,6 @@ static __always_inline void stages_fine(struct nd_cell *c, struct nd_slot *s, u6
 	hist_add(&c->hist[ND_STAGES_FINE - 1], end - first, 0);
 }
 
-/* A walk along the observed points of a command. */
 struct nd_walk {
 	u64 first; /* the first point; 0: none yet */
 	u64 last;
@@ -250,9 +245,7 @@ static __noinline int add_atomically(struct nd_cell *c, struct nd_slot *s, u64 c
 	return 0;
 }
 
-/* Finishes a command whose setup (setup_out_ns is 0), completion (`complete` is 0) or end (`end`
- * is 0) was not observed, in its own row, with the observed intervals. Several programs add to the
- * cells of this row, so they use atomics. */
+/* Finishes a command, with the observed intervals: any time but one may be 0 (not observed). */
 static __noinline void finish_partial(struct nd_slot *s, struct nd_cpu *cpu, u64 complete, u64 end)
 {
 	volatile u16 *saw = &s->saw;
@@ -279,6 +272,8 @@ static __noinline void finish_partial(struct nd_slot *s, struct nd_cpu *cpu, u64
 		*saw |= ND_NO_COMPLETE;
 	if (end && end >= complete)
 		*saw |= ND_SAW_END;
+	else if (end)
+		count(ND_NEGATIVE);
 	seen_before(s, *saw);
 	if (cfg_trace) {
 		if (!complete)
@@ -293,10 +288,14 @@ static __noinline void finish_partial(struct nd_slot *s, struct nd_cpu *cpu, u64
 		return;
 	}
 	s->saw = pattern;
-	add_atomically(c, s, complete, end);
+	/* Rare programs add to rows without a setup, a completion or an end, too. */
+	if (cpu->shares || pattern & ND_NO_ANY || (cfg_end && !end))
+		add_atomically(c, s, complete, end);
+	else
+		add_merged(c, s, complete, end);
 }
 
-/* Counts a failure of the slot's command: ND_FAIL_* or its status type. */
+/* `kind`: ND_FAIL_* or the status type. */
 static __noinline void count_failure(struct nd_slot *s, u32 kind)
 {
 	u32 ctrl = (s->key >> (ND_ROW_BITS + ND_KEY_CTRL_SHIFT)) & (ND_MAX_CTRLS - 1);
@@ -331,52 +330,35 @@ static __always_inline void end_filtered(struct nd_slot *s)
 	s->rq = 0;
 }
 
-/* Finishes a command. `end` is 0 if blk-mq's end was not observed. */
+/* The fast path of finish_partial(). */
 static __always_inline void finish(struct nd_slot *s, struct nd_cpu *cpu, u64 complete, u64 end)
 {
 	/* Read once: each use of a constant is a load. */
-	u32 mode = cfg_mode;
+	u32 mode = cfg_mode, saw = 0;
 	struct nd_cell *c;
-	u32 saw;
+	int usual;
 
 	end_slot(s);
-	if (cfg_recover && !s->setup_out_ns) {
+	if (mode == ND_MODE_TOTAL)
+		usual = s->setup_out_ns && complete >= s->setup_out_ns;
+	else
+		usual = (mode == ND_MODE_FINE ? end >= complete : !end) &&
+			in_order(s, complete, mode);
+	if (!usual || cpu->shares) {
 		finish_partial(s, cpu, complete, end);
 		return;
 	}
-	if (complete < s->setup_out_ns) {
-		count(ND_NEGATIVE);
-		complete = s->setup_out_ns;
-	}
-	if (mode == ND_MODE_TOTAL) {
-		saw = 0;
-	} else if (in_order(s, complete, mode)) {
-		saw = mode == ND_MODE_FINE ? ND_SAW_ALL & ~ND_SAW_END : ND_SAW_BASIC;
-		s->saw = saw;
-	} else {
-		validate_points(s, complete, mode);
-		saw = *(volatile u16 *)&s->saw;
-	}
-	if (end) {
-		if (end >= complete)
-			saw |= ND_SAW_END;
-		else
-			count(ND_NEGATIVE);
-	}
+	if (mode != ND_MODE_TOTAL)
+		s->saw = saw = mode == ND_MODE_FINE ? ND_SAW_ALL : ND_SAW_BASIC;
 	saw |= seen_before(s, saw);
 	FORGET(complete);
 	if (cfg_end)
 		FORGET(end);
 	if (cfg_trace && !finish_trace(s, cpu, saw, complete, end))
 		return;
-	c = cpu ? cell_of(s, &saw, cpu) : 0;
+	c = cell_of(s, &saw, cpu);
 	if (!c) {
 		count_rowless(kept_key(s), s->bytes);
-		return;
-	}
-	if (cpu->shares) {
-		s->saw = saw;
-		add_atomically(c, s, complete, end);
 		return;
 	}
 	if (mode == ND_MODE_TOTAL) {

@@ -5,9 +5,9 @@
 use std::mem::offset_of;
 
 use super::maps::skel::types::{
-    nd_bio_limit, nd_complete, nd_count, nd_early_times, nd_end, nd_event, nd_hist_rule, nd_hook,
-    nd_host_point, nd_kind, nd_known, nd_origin, nd_other, nd_outcome, nd_pair, nd_saw, nd_sender,
-    nd_stages, nd_submission, nd_submit, nd_times, nd_wait_point,
+    nd_complete, nd_count, nd_early_times, nd_end, nd_event, nd_hist_rule, nd_hook, nd_host_point,
+    nd_kind, nd_known, nd_origin, nd_other, nd_outcome, nd_pair, nd_saw, nd_sender, nd_stages,
+    nd_submission, nd_submit, nd_times, nd_wait_point,
 };
 use super::maps::{
     CELL_HEAD, nd_cell, nd_ctrl, nd_failure, nd_hist, nd_host, nd_key, nd_limit, nd_stack_sum,
@@ -66,7 +66,7 @@ same! {
     histogram::SUB_BITS => nd_hist_rule::ND_HIST_SUB_BITS;
     histogram::MAX_EXP => nd_hist_rule::ND_HIST_MAX_EXP;
     histogram::BUCKETS => nd_hist_rule::ND_HIST_BUCKETS;
-    bios::SHIFT => nd_bio_limit::ND_BIOS_SHIFT;
+    bios::SHIFT => nd_limit::ND_BIOS_SHIFT;
     HostPoint::Fetch => nd_host_point::ND_HOST_FETCH;
     HostPoint::BackendSubmit => nd_host_point::ND_HOST_BACKEND_SUBMIT;
     HostPoint::BackendDone => nd_host_point::ND_HOST_BACKEND_DONE;

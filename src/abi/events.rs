@@ -243,12 +243,6 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_decode_or_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-            let _ = event(&bytes, 0);
-            let _ = event_time(&bytes);
-        }
-
-        #[test]
         fn every_kind_decodes_at_its_own_size(
             mut bytes in prop::collection::vec(any::<u8>(), 300..301), kind in kind::SUBMIT..=kind::STATE,
         ) {

@@ -482,21 +482,3 @@ pub(crate) mod known {
     /// CDW10 to CDW15 are not known (imports).
     pub(crate) const BARE: u32 = 8;
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_words_with_times_match_the_record() {
-        let mut words = [0; WORDS_OF_RECORD];
-        words[1] = 1;
-        for (word, ns) in TIMES_OF_RECORD.into_iter().zip(2..) {
-            words[word] = ns;
-        }
-        let record = Record::of_words(&words);
-        assert_eq!((record.pair.end.event.ns, record.pair.end.setup_out_ns), (1, 2));
-        assert_eq!(record.times, [3, 4, 5, 6, 7, 8, 9]);
-        assert_eq!(record.early, [10, 11, 12, 13, 14, 15, 16, 0]);
-    }
-}

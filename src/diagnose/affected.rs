@@ -136,7 +136,7 @@ impl Affected {
             disk: NamespaceId::new(class.ctrl, class.nsid),
             qid,
             cid: Some(cid),
-            code: Some(command.code()),
+            code: Some(class.opcode.code),
             blocks: blocks_from(command.slba, command.blocks),
             issuer,
         }
@@ -149,11 +149,6 @@ impl Affected {
 }
 
 impl Facts {
-    /// When commands were in flight, as text.
-    pub fn times_of(&self, affected: &[Affected]) -> String {
-        times_text(self.clock, affected.iter().map(|a| (a.begin_ns, a.end_ns)))
-    }
-
     fn all_blocks<'a>(
         &'a self,
         affected: &'a [Affected],

@@ -4,9 +4,8 @@
 use std::collections::BTreeMap;
 
 use super::command::{Command, Commands};
-use super::facts::Facts;
-use crate::diagnose::facts::Stages;
-use crate::diagnose::verdict::Subject;
+use super::facts::{Facts, Stages};
+use super::verdict::Subject;
 use crate::model::command_class::CommandClass;
 use crate::model::histogram::Histogram;
 

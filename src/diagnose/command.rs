@@ -3,15 +3,14 @@
 
 use crate::model::command_class::{BlockSizes, CommandClass, Conditions};
 use crate::model::event::{CommandId, Event, EventKind, Finished};
-use crate::model::origin::Bios;
 use crate::model::point::Point;
 use crate::model::stage::{StageRun, StageSet};
-use crate::model::timeline::{Segment, Timeline};
+use crate::model::timeline::Timeline;
 use crate::nvme::decode::{CommandSet, blocks};
 use crate::nvme::opcode::QueueKind;
 
+use super::facts::Stages;
 use super::issuers::Issuer;
-use crate::diagnose::facts::Stages;
 
 /// Number of stages.
 const STAGES: usize = StageSet::Full.stages().len();
@@ -75,24 +74,6 @@ pub struct Command {
     end: u8,
 }
 
-/// The stages of a finished command; without those before the request, if these are not in order.
-fn stages_of(finished: &Finished<'_>) -> Vec<Segment> {
-    let all = finished.intervals(StageSet::Full).stages;
-    if !all.is_empty() {
-        return all;
-    }
-    let line = finished.timeline().map(Timeline::from_request);
-    line.and_then(|line| line.segments(StageSet::Full)).unwrap_or_default()
-}
-
-/// The time of a command's bios, summed. Those that were merged into its request were submitted after the oldest.
-fn below_ns(bios: Bios, total: u64, end_ns: u64, setup_ns: u64) -> u64 {
-    let (Some(count), Some(wait)) = (bios.count(), bios.longest_wait_ns()) else { return total };
-    total
-        .max(end_ns.saturating_sub(setup_ns).saturating_add(wait))
-        .saturating_mul(u16::from(count).into())
-}
-
 impl Command {
     /// The command of an event; `None` for other events, admin commands, and without points.
     pub fn of(event: &Event, block_sizes: &BlockSizes) -> Option<Self> {
@@ -101,9 +82,11 @@ impl Command {
         if id.opcode.queue == QueueKind::Admin {
             return None;
         }
-        let stages = stages_of(&finished);
+        let mut stages = finished.intervals(StageSet::Full).stages;
         if stages.is_empty() {
-            return None;
+            // without those before the request, if these are not in order
+            let line = finished.timeline().map(Timeline::from_request);
+            stages = line?.segments(StageSet::Full).filter(|stages| !stages.is_empty())?;
         }
         let (mut ns, mut begins, mut end) = ([0; STAGES], 0, 0);
         for segment in &stages {
@@ -116,7 +99,14 @@ impl Command {
         let line = finished.timeline();
         let at = |point| line.and_then(|line| line.at(point)).unwrap_or(0);
         let end_ns = at(Point::End).max(event.at_ns);
-        let (setup_ns, total) = (at(Point::SetupOut), ns.iter().sum());
+        let (setup_ns, total): (_, u64) = (at(Point::SetupOut), ns.iter().sum());
+        let bios = outcome.map(|o| o.bios).unwrap_or_default();
+        // bios that were merged into its request were submitted after the oldest
+        let below_ns = bios.count().zip(bios.longest_wait_ns()).map_or(total, |(count, wait)| {
+            let longest = total.max(end_ns.saturating_sub(setup_ns).saturating_add(wait));
+            longest.saturating_mul(u16::from(count).into())
+        });
+        let requested = &ns[StageSet::Full.before()..];
         let submission = finished.submission;
         let named = submission.and_then(|a| blocks(id.opcode.queue, CommandSet::Nvm, &a.sqe));
         let submitter = submission.filter(|a| a.knows_submitter);
@@ -126,9 +116,7 @@ impl Command {
             cid: id.cid,
             submit_cpu: submitter.map(|a| a.cpu),
             end_cpu: outcome.map(|o| o.cpu),
-            begin_ns: ns[StageSet::Full.before()..]
-                .iter()
-                .fold(end_ns, |at, ns| at.saturating_sub(*ns)),
+            begin_ns: requested.iter().fold(end_ns, |at, ns| at.saturating_sub(*ns)),
             setup_ns,
             cqe_ns: at(Point::Cqe),
             end_ns,
@@ -137,12 +125,7 @@ impl Command {
             blocks: named.map_or(0, |blocks| blocks.nlb),
             bytes: block_sizes.size(id, submission),
             is_fua: id.opcode.code == 1 && submission.is_some_and(|a| a.sqe.cdw(12) & FUA != 0),
-            below_ns: below_ns(
-                outcome.map(|o| o.bios).unwrap_or_default(),
-                total,
-                end_ns,
-                setup_ns,
-            ),
+            below_ns,
             conditions: outcome.map(|o| o.conditions).unwrap_or_default(),
             ns,
             begins,
@@ -385,14 +368,14 @@ mod tests {
         // the doorbell was not observed
         let made = EventBuilder::staged(BEGIN_NS, TIMES).pattern(ALL_SEEN & !(1 << 3));
         let command = command(&made.command()).unwrap();
-        let both = Stages::SUBMIT | Stages::DEVICE;
+        let both = Stages::SUBMIT.with(Stages::DEVICE);
         assert_eq!(command.time_in(both), Some(104_000));
         assert_eq!(command.time_in(Stages::DEVICE), None);
-        assert_eq!(command.time_in(Stages::DEVICE | Stages::IRQ), None);
-        assert_eq!(command.time_in(Stages::MAP | Stages::IRQ), Some(5000));
-        assert_eq!(command.time_bounds(Stages::DEVICE | Stages::IRQ).0, 3000);
+        assert_eq!(command.time_in(Stages::DEVICE.with(Stages::IRQ)), None);
+        assert_eq!(command.time_in(Stages::MAP.with(Stages::IRQ)), Some(5000));
+        assert_eq!(command.time_bounds(Stages::DEVICE.with(Stages::IRQ)).0, 3000);
         assert_eq!(command.time_bounds(Stages::DEVICE).1, 104_000);
-        assert_eq!(command.time_bounds(Stages::DEVICE | Stages::IRQ).1, 107_000);
+        assert_eq!(command.time_bounds(Stages::DEVICE.with(Stages::IRQ)).1, 107_000);
         assert_eq!(command.time_bounds(Stages::MAP).1, 2000);
         assert_eq!(command.time_in(Stages::ALL), Some(119_000));
     }

@@ -6,9 +6,8 @@ use std::cmp::Ordering;
 
 use super::classes::ClassFacts;
 use super::command::Command;
-use super::facts::Facts;
-use crate::diagnose::facts::Stages;
-use crate::diagnose::verdict::{Share, Subject};
+use super::facts::{Facts, Stages};
+use super::verdict::{Share, Subject};
 use crate::model::command_class::CommandClass;
 use crate::model::histogram::Histogram;
 use crate::stats::intervals::{Ratio, Resamples};
@@ -29,7 +28,7 @@ const MEAN: usize = 3;
 const SEED: u64 = 1;
 /// The fastest tenth.
 const FASTEST: f64 = 0.1;
-/// A real cost also slows the fastest commands, and commands beside faster ones: by this part of it, at least.
+/// A real cost slows these by this part of it, at least.
 const PART: f64 = 0.3;
 /// A ratio above this says only that it is large.
 const LARGE: f64 = 100.0;
@@ -45,12 +44,8 @@ pub struct Comparison {
     pub with: u64,
     /// Commands without it.
     pub without: u64,
-    /// Medians with and without it, nanoseconds.
-    medians: [f64; 2],
-    /// The upper ends of the fastest tenth.
-    fastest: [f64; 2],
-    /// Median of the ratios of neighbours, one with the condition; `None`: fewer than 30.
-    beside: Option<f64>,
+    /// It also slows the fastest commands, and commands beside faster ones, as a real cost does.
+    pub may_cause: bool,
     /// The part of the time that the commands with the condition took longer, on average.
     pub explains: f64,
     /// The part of the time that commands with the condition took.
@@ -66,17 +61,6 @@ impl Comparison {
     /// at least.
     pub fn goes_with(&self, least: f64) -> bool {
         self.ratio.is_some_and(|ratio| ratio.low > 1.1) && self.explains >= least
-    }
-
-    /// Whether the condition may cost the time. If commands take long for another reason, and this brings
-    /// the condition about, then the fastest ones are as fast, or their neighbours as slow.
-    pub fn may_cause(&self) -> bool {
-        let [with, without] = self.medians;
-        let [fast, faster] = self.fastest;
-        let shifts_all = fast - faster >= PART * (with - without);
-        let ratio = self.ratio.map_or(1.0, |ratio| ratio.ratio);
-        let is_own = |beside: f64| beside - 1.0 >= PART * (ratio - 1.0);
-        shifts_all && self.beside.is_none_or(is_own)
     }
 
     /// Whether the interval spans both no effect and twice the time.
@@ -229,12 +213,18 @@ impl TimeSlices {
         }
         let (a, b) = (without.values(), with.values());
         let spread = with.spread(&self.resamples).minus(&without.spread(&self.resamples));
+        let ratio = Ratio::new(a[MEDIAN], b[MEDIAN], spread.variances(MEDIAN));
+        // if commands take long for another reason, and this brings the condition about, then the fastest ones are as
+        // fast, or their neighbours as slow
+        let faster = with.quantile_of_all(FASTEST) - without.quantile_of_all(FASTEST);
+        let shifts_all = faster >= PART * (b[MEDIAN] - a[MEDIAN]);
+        let is_enough = ratios.len() as u64 >= NEEDED;
+        let beside = median(ratios.into_iter()).filter(|_| is_enough);
+        let is_own = |beside: f64| beside - 1.0 >= PART * (ratio.ratio - 1.0);
         Comparison {
-            ratio: Some(Ratio::new(a[MEDIAN], b[MEDIAN], spread.variances(MEDIAN))),
-            medians: [b[MEDIAN], a[MEDIAN]],
-            beside: if ratios.len() as u64 >= NEEDED { median(ratios.into_iter()) } else { None },
-            fastest: [with.quantile_of_all(FASTEST), without.quantile_of_all(FASTEST)],
             explains: part((b[MEAN] - a[MEAN]) * with.count() as f64),
+            may_cause: shifts_all && beside.is_none_or(is_own),
+            ratio: Some(ratio),
             ..few
         }
     }

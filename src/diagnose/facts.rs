@@ -2,13 +2,12 @@
 //! What the rules look at: the commands, the incidents, the activity and the settings of the machine; and
 //! how these are collected, event by event.
 
-use super::classes::{ClassFacts, Classes};
+use super::classes::Classes;
 use super::command::{Command, Commands};
 use super::compare::TimeSlices;
 use super::gaps::Gaps;
-use super::incidents::Incidents;
+use super::incidents::{Incidents, Stuck};
 use super::rates::Rates;
-use super::stuck::Stuck;
 use crate::diagnose::judge::{Expectation, Selection};
 use crate::diagnose::verdict::{Share, Subject};
 use crate::model::activity::Activity;
@@ -16,7 +15,7 @@ use crate::model::command_class::BlockSizes;
 use crate::model::event::Event;
 use crate::model::ids::NamespaceId;
 use crate::model::ledger::Accuracy;
-use crate::model::machine::{ControllerInfo, ControllerLogs, DiskInfo, MachineInfo};
+use crate::model::machine::{ControllerInfo, ControllerLogs, MachineInfo};
 use crate::model::origin::Cgroups;
 use crate::model::point::Point;
 use crate::model::report::device_name::DeviceName;
@@ -25,7 +24,6 @@ use crate::model::text::Text;
 use crate::when::RunClock;
 use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::BitOr;
 use std::time::Duration;
 
 /// Most controllers whose rates are kept.
@@ -98,9 +96,8 @@ impl Collector {
     pub fn controllers(&mut self, all: &[ControllerInfo]) {
         self.block_sizes.extend(all.iter().flat_map(ControllerInfo::block_sizes));
         for ControllerInfo { instance, disks, transport, .. } in all {
-            let name =
-                |d: &DiskInfo| (NamespaceId::new(*instance, d.nsid), DeviceName::of(&d.name));
-            self.facts.disks.extend(disks.iter().map(name));
+            let ids = disks.iter().map(|d| (NamespaceId::new(*instance, d.nsid), d));
+            self.facts.disks.extend(ids.map(|(id, d)| (id, DeviceName::of(&d.name))));
             if !transport.is_empty() {
                 self.facts.transports.insert(*instance, transport.clone());
             }
@@ -159,26 +156,13 @@ impl Facts {
         (command.begin_ns, command.begin_ns + median_ns)
     }
 
-    /// The sums of values of these commands, and of those that they stand for, by slice of time.
-    pub fn sums<'c, const N: usize>(
-        &self,
-        commands: impl Iterator<Item = &'c Command>,
-        values: impl Fn(&Command) -> [u64; N],
-    ) -> [Vec<f64>; N] {
-        self.slices.sums(commands, |command| {
-            let weight = self.commands.weight(command);
-            values(command).map(|value| value * weight)
-        })
-    }
-
     /// The sum of a value of these commands, and of those that they stand for.
     pub fn sum<'c>(
         &self,
         commands: impl Iterator<Item = &'c Command>,
         value: impl Fn(&Command) -> u64,
     ) -> f64 {
-        let weighted = |c: &Command| value(c) as f64 * self.commands.weight(c) as f64;
-        commands.map(weighted).sum()
+        commands.map(|c| value(c) as f64 * self.commands.weight(c) as f64).sum()
     }
 
     /// How many commands a subject had.
@@ -191,28 +175,24 @@ impl Facts {
         self.classes.of_subject(subject).map(|class| class.total_ns as f64).sum()
     }
 
-    /// The share of the time of some commands that is in these stages.
+    /// The share of the time of these commands that is in these stages.
+    pub fn share<'c>(&self, commands: impl Iterator<Item = &'c Command>, stages: Stages) -> Share {
+        self.share_of(commands, |command| command.time_bounds(stages))
+    }
+
+    /// The share of the time of these commands, and of those that they stand for, that `part` has: at least, and
+    /// at most.
     pub fn share_of<'c>(
         &self,
         commands: impl Iterator<Item = &'c Command>,
-        stages: Stages,
+        part: impl Fn(&Command) -> (u64, u64),
     ) -> Share {
-        let [whole, least, most] = self.sums(commands, |command| {
-            let (least, most) = command.time_bounds(stages);
-            [command.total(), least, most]
+        let [whole, least, most] = self.slices.sums(commands, |command| {
+            let (least, most) = part(command);
+            [command.total(), least, most].map(|ns| ns * self.commands.weight(command))
         });
         let (least, most) = (self.slices.share(&least, &whole), self.slices.share(&most, &whole));
         Share { most: most.least, ..least }
-    }
-
-    /// The same for the commands of a subject.
-    pub fn share(&self, subject: Subject, stages: Stages) -> Share {
-        self.share_of(self.of(subject), stages)
-    }
-
-    /// The same for the commands of a class.
-    pub fn share_of_class(&self, class: &ClassFacts, stages: Stages) -> Share {
-        self.share_of(self.of_class(class), stages)
     }
 
     /// Whether not all commands of a controller are in memory.
@@ -275,7 +255,7 @@ impl Facts {
                 "contains the network, the target and its storage: {transport} has neither doorbell nor CQE point"
             ),
             None if is_polled => "contains the wait for the next poll: queues are polled".into(),
-            None if stages.covers(Stages::SUBMIT | Stages::DEVICE) => {
+            None if stages.covers(Stages::SUBMIT.with(Stages::DEVICE)) => {
                 "is the time of commands whose doorbell was not observed".into()
             }
             None if self.stage_set == StageSet::Basic => {
@@ -395,26 +375,18 @@ impl Stages {
     }
 }
 
-impl BitOr for Stages {
-    type Output = Self;
-
-    fn bitor(self, other: Self) -> Self {
-        self.with(other)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_set_has_the_names_of_its_stages() {
-        assert_eq!(Stages::range(11, 13), Stages::DEVICE | Stages::IRQ);
-        assert_eq!((Stages::THROTTLE | Stages::TAG).name(), "throttle+tag");
-        assert_eq!((Stages::IRQ | Stages::COMPLETE).name(), "device.irq+complete");
-        assert_eq!((Stages::DEVICE | Stages::IRQ).name(), "device");
+        assert_eq!(Stages::range(11, 13), Stages::DEVICE.with(Stages::IRQ));
+        assert_eq!(Stages::THROTTLE.with(Stages::TAG).name(), "throttle+tag");
+        assert_eq!(Stages::IRQ.with(Stages::COMPLETE).name(), "device.irq+complete");
+        assert_eq!(Stages::DEVICE.with(Stages::IRQ).name(), "device");
         assert_eq!(Stages::range(7, 15).name(), "total");
-        assert!(!Stages::ALL.meets(Stages::THROTTLE | Stages::TAG));
+        assert!(!Stages::ALL.meets(Stages::THROTTLE.with(Stages::TAG)));
         assert!(Stages::ALL.covers(Stages::MAP) && !Stages::MAP.covers(Stages::ALL));
     }
 

@@ -62,22 +62,23 @@ impl Gaps {
         known.peek().is_some() && known.all(|cpu| self.has_timer(cpu.into(), span))
     }
 
-    /// How long a CPU did not run in this time, in nanoseconds.
-    pub fn within(&self, cpu: u32, (from, to): (u64, u64)) -> u64 {
+    /// The gaps of a CPU that begin in this time, or before it and end in it.
+    fn in_span(&self, cpu: u32, (from, to): (u64, u64)) -> impl Iterator<Item = &Gap> {
         let gaps = self.by_cpu.get(&cpu).map_or(&[][..], Vec::as_slice);
         let next = gaps.partition_point(|g| g.end_ns < from);
-        let met = gaps[next..].iter().take_while(|g| g.begin_ns < to);
-        met.map(|g| g.end_ns.min(to).saturating_sub(g.begin_ns.max(from))).sum()
+        gaps[next..].iter().take_while(move |g| g.begin_ns <= to)
+    }
+
+    /// How long a CPU did not run in this time, in nanoseconds.
+    pub fn within(&self, cpu: u32, (from, to): (u64, u64)) -> u64 {
+        let gaps = self.in_span(cpu, (from, to));
+        gaps.map(|g| g.end_ns.min(to).saturating_sub(g.begin_ns.max(from))).sum()
     }
 
     /// Whether a CPU of this command had a gap in this time.
-    pub fn met(&self, command: &Command, (from, to): (u64, u64)) -> bool {
-        let cpus = [command.submit_cpu, command.end_cpu];
-        cpus.into_iter().flatten().any(|cpu| {
-            let gaps = self.by_cpu.get(&cpu.into()).map_or(&[][..], Vec::as_slice);
-            let next = gaps.partition_point(|g| g.end_ns < from);
-            gaps.get(next).is_some_and(|g| g.begin_ns <= to)
-        })
+    pub fn met(&self, command: &Command, span: (u64, u64)) -> bool {
+        let mut cpus = [command.submit_cpu, command.end_cpu].into_iter().flatten();
+        cpus.any(|cpu| self.in_span(cpu.into(), span).next().is_some())
     }
 }
 

@@ -40,17 +40,11 @@ impl Issuer {
         let by = origin.submitter;
         let known = [by.cgroup, origin.io_cgroup, origin.task_cgroup];
         let cgroup = known.into_iter().find(|id| *id != 0).unwrap_or(0);
-        let issuer = |pid, tid, comm, is_submitter| Self {
-            pid,
-            comm,
-            is_main: tid == pid,
-            cgroup,
-            is_submitter,
-        };
-        if by.is_known() {
-            return Some(issuer(by.pid, by.tid, by.comm, true));
-        }
-        knows_submitter.then(|| issuer(pid, tid, comm, false))
+        let is_submitter = by.is_known();
+        let (pid, tid, comm) =
+            if is_submitter { (by.pid, by.tid, by.comm) } else { (pid, tid, comm) };
+        let issuer = Self { pid, comm, is_main: tid == pid, cgroup, is_submitter };
+        (is_submitter || knows_submitter).then_some(issuer)
     }
 
     /// `fio[1234]`, or `pid 1234` if the name was removed.
@@ -89,8 +83,7 @@ pub struct Cgroup {
 impl Cgroup {
     /// Its path, or its id.
     pub fn name(&self) -> String {
-        let id = || format!("id {}", self.id);
-        self.path.as_ref().map_or_else(id, ToString::to_string)
+        self.path.as_ref().map_or_else(|| format!("id {}", self.id), ToString::to_string)
     }
 }
 
@@ -120,12 +113,9 @@ fn listed(shares: impl Iterator<Item = (String, f64)>) -> String {
 impl Who {
     /// The processes, as text; `None`: none is known.
     pub fn text(&self) -> Option<String> {
-        let what = match self.processes.first()?.by {
-            "submitter" => "",
-            _ => " (callers of the driver)",
-        };
+        let is_submitter = self.processes.first()?.by == "submitter";
         let shares = self.processes.iter().map(|p| (p.name.clone(), p.share));
-        Some(listed(shares) + what)
+        Some(listed(shares) + if is_submitter { "" } else { " (callers of the driver)" })
     }
 
     /// The cgroups, as text; `None`: none is known.

@@ -2,16 +2,14 @@
 //! Applies each rule to each of its subjects.
 
 use super::classes::ClassFacts;
-use super::facts::Facts;
+use super::facts::{Facts, Stages};
 use super::rule::{Case, Rule, Tier};
 use super::rules::RULES;
-use super::verdict::{Reason, Status, Verdict, open};
-use crate::diagnose::facts::Stages;
-use crate::diagnose::verdict::Subject;
+use super::verdict::{Reason, Status, Subject, Verdict, open};
 use crate::model::activity::TagWaits;
 use crate::model::command_class::CommandClass;
 use crate::model::ledger::Accuracy;
-use crate::units::{nanos, percent};
+use crate::units::{counted, nanos, percent};
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -95,21 +93,29 @@ fn judge(case: &Case<'_>, rule: &Rule) -> Verdict {
     let Case { facts, subject, .. } = *case;
     let obstacle = obstacle(facts, subject);
     let mut verdict = Verdict::new(rule, facts, subject);
+    verdict.is_minor = subject != Subject::Machine && obstacle.is_some();
     let result = match &obstacle {
         Some(why) if rule.tier != Tier::Incident => Err(open(why)),
         _ => case.apply(rule, &mut verdict),
     };
-    verdict.is_minor = subject != Subject::Machine && obstacle.is_some();
     let result = match (result, obstacle) {
         // incidents are rare: their absence says something only in an exact recording of many commands
         (Err(Reason(Status::NotPresent | Status::RuledOut, _)), Some(why)) => Err(open(why)),
         (result, _) => result,
     };
     verdict.finish(facts, rule, result);
-    if rule.tier == Tier::Mechanism
-        && verdict.status == Status::Found
-        && let Some(reason) = away(case.found, &verdict)
-    {
+    if rule.tier != Tier::Mechanism || verdict.status != Status::Found {
+        return verdict;
+    }
+    // if CPUs were away for a larger part of the time than a mechanism explains, that may explain it: all goes with
+    // longer times then, because work piles up meanwhile
+    let is_away = |v: &&Verdict| {
+        let is_found = v.tier == Tier::Machine && v.status == Status::Found;
+        is_found && least(v) >= AWAY && least(v) > least(&verdict)
+    };
+    if let Some(by) = case.found.iter().find(is_away) {
+        let why = "but CPUs did not run for part of the time, which may explain it";
+        let reason = open(format!("{}; {why} ({})", verdict.text, by.rule));
         verdict.finish(facts, rule, Err(reason));
     }
     verdict
@@ -117,21 +123,6 @@ fn judge(case: &Case<'_>, rule: &Rule) -> Verdict {
 
 fn least(verdict: &Verdict) -> f64 {
     verdict.share.map_or(0.0, |share| share.least)
-}
-
-/// If CPUs were away for a larger part of the time than a mechanism explains, that may explain it: all goes
-/// with longer times then, because work piles up meanwhile.
-fn away(found: &[Verdict], verdict: &Verdict) -> Option<Reason> {
-    let is_away = |v: &&Verdict| {
-        let is_found = v.tier == Tier::Machine && v.status == Status::Found;
-        is_found && least(v) >= AWAY && least(v) > least(verdict)
-    };
-    found.iter().find(is_away).map(|by| {
-        open(format!(
-            "{}; but CPUs did not run for part of the time, which may explain it ({})",
-            verdict.text, by.rule
-        ))
-    })
 }
 
 /// Applies the rules.
@@ -169,29 +160,27 @@ pub fn diagnose(facts: &Facts) -> Diagnosis {
 fn headline(facts: &Facts, diagnosis: &Diagnosis) -> String {
     match diagnosis.outcome {
         Outcome::Cause => {
-            let texts = diagnosis.causes().take(MOST).map(|v| v.text.as_str());
-            let mut text = texts.collect::<Vec<_>>().join(". ") + ".";
-            match diagnosis.causes().count().saturating_sub(MOST) {
-                0 => {}
-                1 => text += " 1 more cause below.",
-                more => text += &format!(" {more} more causes below."),
-            }
-            text
+            let mut texts = diagnosis.causes().map(|v| v.text.clone());
+            let mut first: Vec<String> = texts.by_ref().take(MOST).collect();
+            first.extend(match texts.count() {
+                0 => None,
+                more => Some(format!("{} below", counted(more as u64, "more cause"))),
+            });
+            first.join(". ") + "."
         }
         Outcome::Unknown => {
             let why = obstacle(facts, Subject::Machine);
             format!("No verdict: {}.", why.unwrap_or_else(|| "no rule could be judged".into()))
         }
         Outcome::Nothing => {
-            let slow = facts.slow(Subject::Machine).into_iter().next().map(|slow| {
-                let [median, expected] =
-                    [slow.median_ns, slow.expected_ns].map(|ns| nanos(ns as f64));
+            let slow = facts.slow(Subject::Machine).first().map(|slow| {
+                let [median, expected] = slow.texts();
                 let name = facts.class_name(slow.class);
                 format!("No cause found, but {name} is slower than expected ({median}, expected {expected})")
             });
-            let share = facts.share(Subject::Machine, Stages::AT_DEVICE);
-            let mut ctrls = facts.classes.all.iter().map(|own| own.class.ctrl);
-            let place = match ctrls.all(|ctrl| facts.fabric(ctrl).is_some()) {
+            let share = facts.share(facts.of(Subject::Machine), Stages::AT_DEVICE);
+            let is_remote = |own: &ClassFacts| facts.fabric(own.class.ctrl).is_some();
+            let place = match facts.classes.all.iter().all(is_remote) {
                 // nothing separates these
                 true => format!(
                     "up to {} of the time is spent in the driver, the network, the target and its storage",
@@ -216,8 +205,7 @@ const NONE: [&str; 2] = ["--no-admin", "-n"];
 /// The options that left commands out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
-    some: BTreeSet<&'static str>,
-    by_end: BTreeSet<&'static str>,
+    names: BTreeSet<&'static str>,
     /// A filter whose text was removed from the recording, or is not known here.
     unknown: bool,
 }
@@ -227,8 +215,7 @@ impl Selection {
     pub fn add(&mut self, options: &str) {
         let words: BTreeSet<&str> = options.split_whitespace().collect();
         let in_text = |name: &&'static str| words.contains(*name);
-        self.some.extend(SOME.iter().copied().filter(in_text));
-        self.by_end.extend(BY_END.iter().copied().filter(in_text));
+        self.names.extend(SOME.into_iter().chain(BY_END).filter(in_text));
         let is_known = SOME.iter().chain(&BY_END).chain(&NONE).any(in_text);
         self.unknown |= !words.is_empty() && !is_known;
     }
@@ -237,8 +224,8 @@ impl Selection {
     fn of(&self, subject: Subject) -> Option<String> {
         // --ctrl keeps or leaves out whole controllers
         let counts = |name: &&str| subject == Subject::Machine || *name != "--ctrl";
-        let names = self.some.iter().chain(&self.by_end).copied().filter(counts);
-        Some(names.collect::<Vec<_>>().join(", ")).filter(|names| !names.is_empty())
+        let names: Vec<&str> = self.names.iter().copied().filter(counts).collect();
+        (!names.is_empty()).then(|| names.join(", "))
     }
 
     /// All options that left commands out, for the report; `None`: there are none.
@@ -249,7 +236,8 @@ impl Selection {
 
     /// Why the times of these commands do not represent all commands: they were chosen by how they ended.
     pub fn bias(&self) -> Option<String> {
-        let names: Vec<&str> = self.by_end.iter().copied().collect();
+        let names: Vec<&str> =
+            BY_END.into_iter().filter(|name| self.names.contains(name)).collect();
         (!names.is_empty()).then(|| {
             format!(
                 "the recording has only commands that {} chose: their times do not represent all commands",
@@ -273,11 +261,9 @@ impl Facts {
             return Some("needs all commands, and a filter may have left some out".into());
         }
         let lacks = own.any(|w| {
-            let subject = match w.nsid {
-                0 => Subject::Controller(w.ctrl),
-                nsid => Subject::Disk(w.ctrl, nsid),
-            };
-            let commands = self.count(subject) as f64;
+            let disk = Subject::Disk(w.ctrl, w.nsid);
+            let all = if w.nsid == 0 { Subject::Controller(w.ctrl) } else { disk };
+            let commands = self.count(all) as f64;
             commands > 0.0 && commands < MOST_COMMANDS * w.requests as f64
         });
         lacks.then(|| {
@@ -315,6 +301,13 @@ pub struct Slow {
     pub expected_ns: u64,
 }
 
+impl Slow {
+    /// Its median, and what was expected.
+    pub fn texts(&self) -> [String; 2] {
+        [self.median_ns, self.expected_ns].map(|ns| nanos(ns as f64))
+    }
+}
+
 impl ClassFacts {
     /// Its medians, for [`Expectation::Baseline`].
     pub fn medians(&self) -> (Option<u64>, u64) {
@@ -344,42 +337,5 @@ impl Facts {
             (median_ns > notable && own.commands >= ENOUGH).then_some(slow)
         });
         slow.collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn of(options: &str) -> Selection {
-        let mut selection = Selection::default();
-        selection.add(options);
-        selection
-    }
-
-    #[test]
-    fn a_filter_by_controller_leaves_the_commands_of_the_others() {
-        let selection = of("--ctrl nvme0 --no-admin");
-        assert_eq!(selection.of(Subject::Controller(0)), None);
-        assert_eq!(selection.of(Subject::Machine), Some("--ctrl".into()));
-        assert_eq!(of("").of(Subject::Machine), None);
-        assert_eq!(of("--no-admin").text(), None);
-    }
-
-    #[test]
-    fn other_filters_leave_commands_out() {
-        let selection = of("--opcode io:read --process 'x --errors2'");
-        let all = Some("--opcode, --process".to_owned());
-        assert_eq!(selection.of(Subject::Disk(0, 1)), all);
-        assert_eq!(selection.bias(), None);
-        let redacted = of("redacted").text().unwrap();
-        assert!(redacted.starts_with("a filter that"), "{redacted}");
-    }
-
-    #[test]
-    fn slow_commands_are_no_sample_of_all() {
-        let bias = of("--slow 1ms").bias().unwrap();
-        assert!(bias.contains("--slow chose"), "{bias}");
-        assert_eq!(of("-n 5").bias(), None);
     }
 }

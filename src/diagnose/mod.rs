@@ -5,27 +5,24 @@
 pub use self::affected::Affected;
 pub use self::classes::ClassFacts;
 pub use self::facts::{Collector, Facts};
+use self::incidents::STUCK_NS;
+pub use self::incidents::Stuck;
 pub use self::judge::{Diagnosis, Expectation, Outcome, diagnose};
 pub use self::rule::{Rule, Tier};
 pub use self::rules::RULES;
-use self::stuck::STUCK_NS;
-pub use self::stuck::Stuck;
 pub use self::verdict::{Scope, Share, Status, Subject, Verdict};
 use self::view::{DiagnosisView, Look, Origin};
 use crate::error::{Failure, Kind, kind_of};
 use crate::machine::System;
 use crate::machine::clock::monotonic_ns;
 use crate::machine::inflight::report::AgeLimit;
-use crate::machine::overview::Identity;
-use crate::model::machine::ControllerLogs;
+use crate::model::machine::{ControllerLogs, MachineInfo};
 use crate::model::report::latency::Diagnosed;
 use crate::model::stage::StageSet;
 use crate::model::text::Text;
-use crate::recording::{Fact, RunInfo};
+use crate::recording::Fact;
 use crate::run::args::common::{Checked, FromArgs, SessionArgs, SessionOptions, WITH_FILTERS};
-use crate::run::drive::{
-    End, FileReader, Form, Input, Live, Run, Seen, Step, open_all, say_own_share,
-};
+use crate::run::drive::{End, FileReader, Heading, Live, Run, Step, each, open_all, say_own_share};
 use crate::run::inflight::{self, Access};
 use crate::run::start::Preflight;
 use crate::run::stdout::{output_width, stdout};
@@ -50,54 +47,8 @@ mod judge;
 mod rates;
 mod rule;
 mod rules;
-mod stuck;
 mod verdict;
 pub mod view;
-
-/// Reads a run to its end. `machine`: its settings were not read before.
-fn collect(collector: &mut Collector, run: &mut Run<'_>, machine: bool) -> Result<()> {
-    loop {
-        match run.next()? {
-            Step::Event(Seen { event, is_selected: true, names, .. }) => {
-                // one of this machine may be gone at the end
-                names.learn_cgroups(event);
-                collector.event(event);
-            }
-            // later changes of the clock are not followed
-            Step::Fact(Fact::Clock(offset)) => {
-                _ = collector.facts.clock.wall_ns.get_or_insert(offset.wall_ns);
-            }
-            Step::Fact(Fact::Controllers(all)) => collector.controllers(&all),
-            Step::Fact(Fact::Activity(activity)) => collector.activity(*activity),
-            Step::Fact(Fact::Machine(found)) if machine => collector.facts.machine = Some(*found),
-            Step::Ended => return Ok(()),
-            _ => {}
-        }
-    }
-}
-
-/// A collector for a recording.
-fn collector_of(info: &RunInfo, settings: &Settings) -> Collector {
-    let mut collector = Collector::default();
-    let facts = &mut collector.facts;
-    for options in [info.filter.as_str(), &info.chosen_by(), &settings.filter.text()] {
-        facts.selection.add(options);
-    }
-    (facts.stage_set, facts.clock.begin_ns) = (info.stage_set, info.begin_ns);
-    collector
-}
-
-fn finish(
-    mut collector: Collector,
-    run: &mut Run<'_>,
-    expectation: Expectation,
-) -> Result<(Facts, End)> {
-    let end = run.end_of_shown()?;
-    collector.facts.cgroups.clone_from(run.names().cgroups());
-    collector.facts.is_cut = run.file().is_some_and(|file| file.incomplete().is_some());
-    let facts = collector.finish(end.covers, Some(end.ledger.accuracy()), expectation);
-    Ok((facts, end))
-}
 
 /// Refuses a recording that no diagnosis can be made of.
 fn require(file: &FileReader) -> Result<()> {
@@ -110,12 +61,51 @@ fn require(file: &FileReader) -> Result<()> {
     Ok(())
 }
 
-/// The facts of a recording.
-fn facts_of(file: &mut FileReader, settings: &Settings) -> Result<Facts> {
-    let mut collector = collector_of(file.info(), settings);
-    let mut run = Run::of(file);
-    collect(&mut collector, &mut run, true)?;
-    Ok(finish(collector, &mut run, Expectation::None)?.0)
+/// The facts of a run, which is read to its end. `live`: of this machine.
+fn facts_of(
+    run: &mut Run<'_>,
+    settings: &Settings,
+    expectation: Expectation,
+    live: Option<&Observed<'_>>,
+) -> Result<(Facts, End)> {
+    let mut collector = Collector::default();
+    let facts = &mut collector.facts;
+    (facts.stage_set, facts.clock.begin_ns) = (StageSet::Full, run.begin_ns);
+    facts.selection.add(&settings.filter.text());
+    if let Some(info) = run.file().map(FileReader::info) {
+        facts.stage_set = info.stage_set;
+        facts.selection.add(&info.filter);
+        facts.selection.add(&info.chosen_by());
+    }
+    facts.machine = live.map(|live| live.machine.clone());
+    loop {
+        match run.next()? {
+            Step::Event { event, is_selected: true, names, .. } => {
+                // one of this machine may be gone at the end
+                names.learn_cgroups(event);
+                collector.event(event);
+            }
+            // later changes of the clock are not followed
+            Step::Fact(Fact::Clock(offset)) => {
+                _ = collector.facts.clock.wall_ns.get_or_insert(offset.wall_ns);
+            }
+            Step::Fact(Fact::Controllers(all)) => collector.controllers(&all),
+            Step::Fact(Fact::Activity(activity)) => collector.activity(*activity),
+            Step::Fact(Fact::Machine(found)) if live.is_none() => {
+                collector.facts.machine = Some(*found);
+            }
+            Step::Ended => break,
+            _ => {}
+        }
+    }
+    if let Some(live) = live {
+        live.finish(settings, &mut collector.facts);
+    }
+    let end = run.end_of_shown()?;
+    collector.facts.cgroups.clone_from(run.names.cgroups());
+    collector.facts.is_cut = run.file().is_some_and(|file| file.incomplete().is_some());
+    let facts = collector.finish(end.covers, Some(end.ledger.accuracy()), expectation);
+    Ok((facts, end))
 }
 
 /// How long commands should take.
@@ -131,8 +121,7 @@ fn expectation(options: &DiagnoseOptions) -> Result<Expectation> {
     let mut file = FileReader::open(path, &settings)?;
     require(&file)?;
     file.warn_partial();
-    file.show_progress();
-    let facts = facts_of(&mut file, &settings)?;
+    let (facts, _) = facts_of(&mut Run::of(&mut file), &settings, Expectation::None, None)?;
     file.check_complete()?;
     let medians = facts.classes.all.iter().map(|own| (own.class, own.medians()));
     Ok(Expectation::Baseline(medians.collect()))
@@ -150,54 +139,40 @@ pub(crate) fn of_file(path: &Path, settings: &Settings, redact: bool) -> Result<
     if redact {
         file.redact();
     }
-    let facts = facts_of(&mut file, &settings)?;
+    let (facts, _) = facts_of(&mut Run::of(&mut file), &settings, Expectation::None, None)?;
     let origin = Origin { file: None, kernel: None, machine: None };
     Ok(DiagnosisView { facts: &facts, origin, diagnosis: &diagnose(&facts) }.diagnosed())
 }
 
-fn show(options: &DiagnoseOptions, origin: Origin<'_>, facts: &Facts) -> Result<Diagnosis> {
-    let diagnosis = diagnose(facts);
-    let view = DiagnosisView { facts, origin, diagnosis: &diagnosis };
-    let mut out = BufWriter::new(stdout());
-    if options.json {
-        view.json(&mut out)?;
-    } else {
-        let theme = Theme { color: options.session.color.on_stdout(options.json) };
-        let detail = options.session.is_verbose();
-        view.text(Look { theme, width: output_width(), detail }, &mut out)?;
-    }
-    out.flush()?;
-    Ok(diagnosis)
+/// What was read of this machine before the run.
+struct Observed<'s> {
+    system: &'s System,
+    machine: MachineInfo,
+    logs: Option<Vec<ControllerLogs>>,
 }
 
-/// The result of `--check`.
-fn verdict(options: &DiagnoseOptions, diagnosis: &Diagnosis) -> Option<anyhow::Error> {
-    if !options.check {
-        return None;
-    }
-    match diagnosis.outcome {
-        Outcome::Nothing => None,
-        Outcome::Cause => {
-            let rules = diagnosis.causes().map(|v| v.rule).collect::<Vec<_>>().join(", ");
-            let text = format!("found: {rules} (--check)");
-            Some(Failure::error(Kind::Check, text))
-        }
-        Outcome::Unknown => {
-            let text = "no rule could be judged (--check): the first line says why";
-            Some(Failure::error(Kind::Run, text))
-        }
+impl Observed<'_> {
+    /// Adds what is read of this machine after the run.
+    fn finish(&self, settings: &Settings, facts: &mut Facts) {
+        facts.in_flight = stuck(self.system, settings);
+        facts.logs = self.logs.as_ref().map(|before| {
+            let after = logs(self.system, settings).into_iter();
+            let first = |last: &ControllerLogs| {
+                before.iter().find(|first| first.instance == last.instance).copied()
+            };
+            after.filter_map(|last| Some((first(&last)?, last))).collect()
+        });
     }
 }
 
 /// The commands that are stuck now, also those from before the run. Without the types of the driver's
 /// queues there are none, and a message says so.
-fn stuck(settings: &Settings) -> Vec<Stuck> {
-    let system = System::at("/");
+fn stuck(system: &System, settings: &Settings) -> Vec<Stuck> {
     let scope = inflight::Scope {
         filter: &settings.filter,
         age: AgeLimit::Time(Duration::from_nanos(STUCK_NS)),
     };
-    let access = Access::open(settings.attaching.btf.as_deref(), &system);
+    let access = Access::open(settings.attaching.btf.as_deref(), system);
     let found =
         access.and_then(|mut access| access.look(&system.controllers(), scope, &mut || Ok(None)));
     match found {
@@ -211,8 +186,7 @@ fn stuck(settings: &Settings) -> Vec<Stuck> {
 
 /// The log pages of the controllers that are selected. Those that cannot be read have none, and a
 /// message says why.
-fn logs(settings: &Settings) -> Vec<ControllerLogs> {
-    let system = System::at("/");
+fn logs(system: &System, settings: &Settings) -> Vec<ControllerLogs> {
     let all = system.controllers().into_iter();
     let wanted = all.filter(|c| settings.filter.has_ctrl(c.instance));
     let read = wanted.filter_map(|controller| {
@@ -222,67 +196,60 @@ fn logs(settings: &Settings) -> Vec<ControllerLogs> {
     read.collect()
 }
 
-/// Diagnoses a run.
-struct Diagnosing<'o> {
-    options: &'o DiagnoseOptions,
-    expectation: Expectation,
-    collector: Collector,
-    /// Of this machine.
-    live: Option<Observed>,
-}
-
-/// What was read of this machine before the run.
-struct Observed {
-    identity: Identity,
-    logs: Option<Vec<ControllerLogs>>,
-}
-
-impl Observed {
-    /// What is read of this machine after the run.
-    fn finish(&self, options: &DiagnoseOptions, collector: &mut Collector) {
-        collector.facts.in_flight = stuck(&options.settings);
-        let Some(before) = &self.logs else {
-            return;
-        };
-        let after = logs(&options.settings).into_iter();
-        let both = after.filter_map(|last| {
-            let first = before.iter().find(|b| b.instance == last.instance)?;
-            Some((*first, last))
-        });
-        collector.facts.logs = Some(both.collect());
+/// Diagnoses a run. Returns why `--check` fails.
+fn report(
+    run: &mut Run<'_>,
+    options: &DiagnoseOptions,
+    settings: &Settings,
+    expectation: &Expectation,
+    live: Option<&Observed<'_>>,
+) -> Result<Option<anyhow::Error>> {
+    let (facts, end) = facts_of(run, settings, expectation.clone(), live)?;
+    let diagnosis = diagnose(&facts);
+    let identity = live.map(|live| live.system.identity());
+    let info = run.file().map(FileReader::info);
+    let kernel = info.and_then(|info| info.kernel.as_deref());
+    let machine = info.and_then(|info| info.machine.as_deref());
+    let origin = Origin {
+        file: run.file().map(|file| &*file.path),
+        kernel: kernel.or_else(|| identity.as_ref()?.kernel.as_deref()),
+        machine: machine.or_else(|| identity.as_ref().map(|own| &*own.hypervisor)),
+    };
+    let view = DiagnosisView { facts: &facts, origin, diagnosis: &diagnosis };
+    let detail = options.session.is_verbose();
+    let mut out = BufWriter::new(stdout());
+    if options.json {
+        view.json(&mut out)?;
+    } else {
+        let theme = Theme { color: options.session.color.on_stdout(options.json) };
+        view.text(Look { theme, width: output_width(), detail }, &mut out)?;
     }
+    out.flush()?;
+    if live.is_some() {
+        say_own_share(&end.ledger);
+        say_ledger(&end.ledger, detail);
+    }
+    Ok(failure(&diagnosis).filter(|_| options.check))
 }
 
-impl Diagnosing<'_> {
-    /// Diagnoses a run. Returns why `--check` fails.
-    fn read(mut self, run: &mut Run<'_>) -> Result<Option<anyhow::Error>> {
-        let options = self.options;
-        collect(&mut self.collector, run, self.live.is_none())?;
-        if let Some(live) = &self.live {
-            live.finish(options, &mut self.collector);
+/// Why `--check` fails.
+fn failure(diagnosis: &Diagnosis) -> Option<anyhow::Error> {
+    match diagnosis.outcome {
+        Outcome::Nothing => None,
+        Outcome::Cause => {
+            let rules = diagnosis.causes().map(|v| v.rule).collect::<Vec<_>>().join(", ");
+            Some(Failure::error(Kind::Check, format!("found: {rules} (--check)")))
         }
-        let (facts, end) = finish(self.collector, run, self.expectation)?;
-        let recorded = run.file().map(|file| (&file.path, file.info()));
-        let live = self.live.as_ref().map(|live| &live.identity);
-        let kernel = recorded.and_then(|(_, info)| info.kernel.as_deref());
-        let machine = recorded.and_then(|(_, info)| info.machine.as_deref());
-        let origin = Origin {
-            file: recorded.map(|(path, _)| &**path),
-            kernel: kernel.or_else(|| live?.kernel.as_deref()),
-            machine: machine.or_else(|| live.map(|l| &*l.hypervisor)),
-        };
-        let diagnosis = show(options, origin, &facts)?;
-        if run.session().is_some() {
-            say_own_share(&end.ledger);
-            say_ledger(&end.ledger, options.session.is_verbose());
+        Outcome::Unknown => {
+            let text = "no rule could be judged (--check): the first line says why";
+            Some(Failure::error(Kind::Run, text))
         }
-        Ok(verdict(options, &diagnosis))
     }
 }
 
 /// The result of `--check` for several recordings. What was found counts more than what could not be
 /// judged.
-fn verdict_of_all(all: usize, mut failed: Vec<(Text, anyhow::Error)>) -> Result<()> {
+fn failure_of_all(all: usize, mut failed: Vec<(Text, anyhow::Error)>) -> Result<()> {
     if all == 1 {
         return failed.pop().map_or(Ok(()), |(_, error)| Err(error));
     }
@@ -299,51 +266,37 @@ fn verdict_of_all(all: usize, mut failed: Vec<(Text, anyhow::Error)>) -> Result<
 
 /// Diagnoses recordings.
 fn recorded(options: &DiagnoseOptions, expectation: &Expectation) -> Result<()> {
-    let mut settings = options.settings.clone();
     // basic stages suffice for some rules
-    settings.stage_set = StageSet::Total;
+    let settings = Settings { stage_set: StageSet::Total, ..options.settings.clone() };
     let files = open_all(&options.from.files, &settings, &require)?;
-    let form = Form {
-        json: options.json,
-        color: options.session.color.on_stdout(options.json),
-        ledger_apart: false,
-        has_header: false,
-        writes_at_end: true,
+    let heading = match options.json {
+        true => Heading::Json,
+        false => Heading::Header(Theme { color: options.session.color.on_stdout(false) }),
     };
     let (all, mut failed) = (files.len(), Vec::new());
-    let read = Input::files(files, form).each(&mut |run| {
+    let read = each(files, heading, false, &mut |run| {
         let file = run.file().context("a recording")?;
         file.warn_partial();
         let path = file.path.clone();
-        let collector = collector_of(file.info(), &settings);
-        let expectation = expectation.clone();
-        let diagnosing = Diagnosing { options, expectation, collector, live: None };
-        failed.extend(diagnosing.read(run)?.map(|error| (path, error)));
+        let failure = report(run, options, &settings, expectation, None)?;
+        failed.extend(failure.map(|error| (path, error)));
         Ok(())
     });
-    let verdict = verdict_of_all(all, failed);
-    read.and(verdict)
+    read.and(failure_of_all(all, failed))
 }
 
 /// Diagnoses this machine.
-fn observe(options: &DiagnoseOptions, expectation: Expectation) -> Result<()> {
+fn observe(options: &DiagnoseOptions, expectation: &Expectation) -> Result<()> {
     let settings = &options.settings;
     let ready = Preflight::check(settings)?;
-    let mut collector = Collector::default();
-    collector.facts.machine = Some(ready.system.info(options.log));
-    collector.facts.selection.add(&settings.filter.text());
-    collector.facts.stage_set = StageSet::Full;
-    let live =
-        Observed { identity: ready.system.identity(), logs: options.log.then(|| logs(settings)) };
-    let mut diagnosing = Some(Diagnosing { options, expectation, collector, live: Some(live) });
-    let input = Input::live(Live::new(ready, settings, Some(options.duration())));
-    let mut failed = None;
-    input.each(&mut |run| {
-        let mut diagnosing = diagnosing.take().context("one run")?;
-        diagnosing.collector.facts.clock.begin_ns = run.begin_ns();
-        failed = diagnosing.read(run)?;
-        Ok(())
-    })?;
+    let system = ready.system.clone();
+    let live = Observed {
+        machine: system.info(options.log),
+        logs: options.log.then(|| logs(&system, settings)),
+        system: &system,
+    };
+    let failed = Live::new(ready, settings, Some(options.duration()))
+        .run(|run| report(run, options, settings, expectation, Some(&live)))?;
     failed.map_or(Ok(()), Err)
 }
 
@@ -353,10 +306,9 @@ fn observe(options: &DiagnoseOptions, expectation: Expectation) -> Result<()> {
 /// One sentence each, with the exit code of its kind.
 pub fn run(options: &DiagnoseOptions) -> Result<()> {
     let expectation = expectation(options)?;
-    if options.from.is_empty() {
-        observe(options, expectation)
-    } else {
-        recorded(options, &expectation)
+    match options.from.is_empty() {
+        true => observe(options, &expectation),
+        false => recorded(options, &expectation),
     }
 }
 

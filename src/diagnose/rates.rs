@@ -13,10 +13,6 @@
 //! There is no limit near this rate if it rises with the number in flight, or if completions vary as
 //! independent ones do. A load that always has the same number in flight shows none of this.
 
-mod window;
-
-use window::Windows;
-
 use super::verdict::{Reason, open, out};
 use crate::units::{percent, rate, size_text};
 
@@ -30,30 +26,41 @@ const VARIES: f64 = 1.5;
 const EVEN: f64 = 0.5;
 /// Below this part of the time with a command in flight, there is no queue that a limit makes.
 const BUSY: f64 = 0.5;
+/// Fewest windows.
+const ENOUGH: usize = 12;
+/// Mean completions of a window, at least.
+const COMPLETIONS: f64 = 16.0;
+/// A window is this many mean times long, at least: what a long command delays stays in it.
+const TIMES: f64 = 3.0;
+/// A window is busy if never fewer commands are in flight.
+const DEPTH: f64 = 2.0;
+/// A flat rate moves by less than this part of what the number in flight does.
+const UNMOVED: f64 = 0.25;
+/// A change of the number in flight within a window is large from this part of its mean.
+const CHANGE: f64 = 0.2;
+/// Fewest large changes.
+const CHANGES: usize = 3;
+/// Submissions make this part of them, at least.
+const MOVED: f64 = 0.6;
+/// Or this part of fewer changes, if these make up the mean number in flight.
+const SURELY_MOVED: f64 = 0.8;
+/// Quantile of the normal distribution for the bounds of variances: one in 1000 outside on each side.
+const Z: f64 = 3.09;
 
 /// What is counted in a bin.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bin {
-    submitted: u32,
-    completed: u32,
+    submitted: u64,
+    completed: u64,
     bytes_completed: u64,
 }
 
-impl Bin {
-    const fn plus(self, other: Self) -> Self {
-        Self {
-            submitted: self.submitted.saturating_add(other.submitted),
-            completed: self.completed.saturating_add(other.completed),
-            bytes_completed: self.bytes_completed.saturating_add(other.bytes_completed),
-        }
-    }
-}
-
 /// Submissions and completions by time.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Rates {
     origin_ns: Option<u64>,
-    width_ns: u64,
+    /// log2 of how many first widths a bin has.
+    doublings: u32,
     bins: Vec<Bin>,
     /// Submitted before the first bin.
     before: u64,
@@ -61,20 +68,6 @@ pub struct Rates {
     time_ns: f64,
     /// Sum of bytes, and of their squares.
     bytes: [f64; 2],
-}
-
-impl Default for Rates {
-    fn default() -> Self {
-        Self {
-            origin_ns: None,
-            width_ns: FIRST_WIDTH_NS,
-            bins: Vec::new(),
-            before: 0,
-            commands: 0,
-            time_ns: 0.0,
-            bytes: [0.0; 2],
-        }
-    }
 }
 
 /// A rate that does not change with the number in flight.
@@ -111,56 +104,46 @@ impl Rates {
         self.bytes[0] += f64::from(bytes);
         self.bytes[1] += f64::from(bytes).powi(2);
         match self.bin(begin_ns) {
-            Some(bin) => bin.submitted = bin.submitted.saturating_add(1),
+            Some(bin) => bin.submitted += 1,
             None => self.before += 1,
         }
         if let Some(bin) = self.bin(end_ns) {
-            bin.completed = bin.completed.saturating_add(1);
+            bin.completed += 1;
             bin.bytes_completed += u64::from(bytes);
         }
+    }
+
+    const fn width_ns(&self) -> u64 {
+        FIRST_WIDTH_NS << self.doublings
     }
 
     /// The bin of a time; `None` before the first one.
     fn bin(&mut self, at_ns: u64) -> Option<&mut Bin> {
         let since = at_ns.checked_sub(self.origin_ns?)?;
-        while since / self.width_ns >= MOST_BINS as u64 {
-            let pairs = self.bins.chunks(2);
-            self.bins = pairs
-                .map(|pair| pair.iter().fold(Bin::default(), |sum, bin| sum.plus(*bin)))
-                .collect();
-            self.width_ns *= 2;
+        while since / self.width_ns() >= MOST_BINS as u64 {
+            let sum = |pair: &[Bin], of: fn(&Bin) -> u64| pair.iter().map(of).sum();
+            let pairs = self.bins.chunks(2).map(|pair| Bin {
+                submitted: sum(pair, |b| b.submitted),
+                completed: sum(pair, |b| b.completed),
+                bytes_completed: sum(pair, |b| b.bytes_completed),
+            });
+            self.bins = pairs.collect();
+            self.doublings += 1;
         }
-        let at = (since / self.width_ns) as usize;
+        let at = (since / self.width_ns()) as usize;
         if at >= self.bins.len() {
             self.bins.resize(at + 1, Bin::default());
         }
         self.bins.get_mut(at)
     }
 
-    /// Mean bytes of a byte's command: the unit in which bytes of independent commands have a variance
-    /// equal to the mean.
-    fn unit(&self) -> f64 {
-        let [sum, squares] = self.bytes;
-        squares / sum.max(1.0)
-    }
-
-    /// Commands in flight at the start of each bin, and at the end.
-    fn in_flight(&self) -> Vec<f64> {
-        let mut now = self.before as f64;
-        let mut all = vec![now];
-        for bin in &self.bins {
-            now += f64::from(bin.submitted) - f64::from(bin.completed);
-            all.push(now);
-        }
-        all
-    }
-
     /// The limit that they show; otherwise why there is none near this rate, or why that is not known.
     pub fn limit(&self) -> Result<Flat, Reason> {
         let windows = Windows::of(self);
-        if !windows.is_enough() {
-            let is_idle = windows.busy_part < BUSY && windows.are_seldom_busy();
-            if is_idle && windows.varies_like_independent() {
+        if windows.busy.len() < ENOUGH {
+            // hardly any window is busy: there are no bursts in which a limit could hold
+            let is_idle = windows.busy_part < BUSY && windows.busy.len() < CHANGES;
+            if is_idle && windows.are_independent(&windows.all) {
                 let busy = percent(windows.busy_part);
                 return Err(out(format!(
                     "commands are in flight for {busy} of the time, at irregular times"
@@ -171,7 +154,7 @@ impl Rates {
         let (low, high) = windows.in_flight;
         let text = format!("{low:.1} to {high:.1} in flight");
         if high < low * VARIES {
-            let even = windows.even().map(|flat| {
+            let even = windows.even(&windows.busy).map(|flat| {
                 format!(
                     "; completions are as even as under a limit of {}, or from an evenly paced program",
                     flat.limit()
@@ -182,20 +165,212 @@ impl Rates {
                 even.unwrap_or_default()
             )));
         }
-        if let Some(flat) = windows.flat() {
-            return Ok(flat);
+        // a limit may hold only in the windows with most commands in flight
+        let mut top = windows.busy.clone();
+        top.retain(|w| w.in_flight >= high / 2.0);
+        let response = windows.response();
+        let is_flat =
+            response.is_some_and(|(_, most, _)| most <= 1.0 + UNMOVED * (high / low - 1.0));
+        if is_flat
+            // slow changes show in longer windows
+            && let Some(by_submissions) = [1, 4, 16].into_iter().find_map(|n| windows.moved_by_submissions(n))
+            && let Some(flat) = windows.even(&windows.busy).or_else(|| windows.even(&top))
+        {
+            return Ok(Flat { by_submissions, ..flat });
         }
-        Err(if let Some((rate, number)) = windows.response() {
+        // at least half of the way
+        let follows = response.filter(|(least, _, number)| *least > number.sqrt());
+        Err(if let Some((rate, _, number)) = follows {
             out(format!(
                 "the rate follows the number in flight: {rate:.1} times at {number:.1} times as many"
             ))
-        } else if windows.varies_when_busy() {
+        } else if windows.are_independent(&windows.busy) && windows.are_independent(&top) {
             out("completions vary as independent ones do")
         } else {
             open(format!(
                 "the rate is not flat, and does not follow the number ({text}): needs other depths, for longer"
             ))
         })
+    }
+}
+
+/// What a window of time has.
+#[derive(Clone, Copy, Debug, Default)]
+struct Window {
+    completed: f64,
+    submitted: f64,
+    bytes_completed: f64,
+    /// Mean and least number in flight.
+    in_flight: f64,
+    least: f64,
+}
+
+/// The windows of a run.
+#[derive(Debug)]
+struct Windows {
+    all: Vec<Window>,
+    busy: Vec<Window>,
+    seconds: f64,
+    /// Mean bytes of a byte's command: the unit in which bytes of independent commands have a variance
+    /// equal to the mean.
+    unit: f64,
+    /// Part of the time with a command in flight.
+    busy_part: f64,
+    /// 10 % and 90 % quantile of the mean number in flight, of busy windows.
+    in_flight: (f64, f64),
+}
+
+fn quantile(values: impl Iterator<Item = f64>, q: f64) -> f64 {
+    let mut sorted: Vec<f64> = values.collect();
+    sorted.sort_by(f64::total_cmp);
+    let last = sorted.len().saturating_sub(1) as f64;
+    sorted.get((last * q).round() as usize).copied().unwrap_or(0.0)
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / (values.len() as f64).max(1.0)
+}
+
+/// Variance of a sample.
+fn variance(values: &[f64]) -> f64 {
+    let mean = mean(values);
+    let squares: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
+    squares / (values.len() as f64 - 1.0).max(1.0)
+}
+
+/// Factor for a bound of a variance of this many values, if they are normal: the lower one for [`Z`], the
+/// upper one for -Z. The quantiles of chi-squared follow Wilson and Hilferty.
+fn bound(count: usize, z: f64) -> f64 {
+    let degrees = (count as f64 - 1.0).max(1.0);
+    let part = 2.0 / (9.0 * degrees);
+    1.0 / (1.0 - part + z * part.sqrt()).max(0.05).powi(3)
+}
+
+/// Values of some windows.
+fn pick(windows: &[Window], value: fn(&Window) -> f64) -> Vec<f64> {
+    windows.iter().map(value).collect()
+}
+
+impl Windows {
+    /// The windows of a run. The first and the last are left out: commands in flight then are not seen.
+    fn of(rates: &Rates) -> Self {
+        // at the start of each bin, and at the end
+        let mut in_flight = vec![rates.before as f64];
+        for bin in &rates.bins {
+            let last = in_flight[in_flight.len() - 1];
+            in_flight.push(last + bin.submitted as f64 - bin.completed as f64);
+        }
+        let bins = rates.bins.len();
+        let occupied = in_flight.windows(2).filter(|n| n[0] + n[1] > 0.0).count();
+        let width = rates.width_ns() as f64;
+        let per_bin = rates.commands as f64 / (occupied as f64).max(1.0);
+        let usual = rates.time_ns / (rates.commands as f64).max(1.0) / width;
+        let length = f64::max(COMPLETIONS / per_bin.max(1e-9), TIMES * usual);
+        let length = (length.ceil() as usize).clamp(1, bins.max(1));
+        let starts = (length..bins.saturating_sub(2 * length)).step_by(length);
+        let window = |start: usize| {
+            let bins = rates.bins.get(start..start + length).unwrap_or_default();
+            let numbers = in_flight.get(start..=start + length).unwrap_or_default();
+            let sum = |value: fn(&Bin) -> u64| bins.iter().map(value).sum::<u64>() as f64;
+            Window {
+                completed: sum(|b| b.completed),
+                submitted: sum(|b| b.submitted),
+                bytes_completed: sum(|b| b.bytes_completed),
+                in_flight: mean(numbers),
+                least: numbers.iter().copied().fold(f64::INFINITY, f64::min),
+            }
+        };
+        let all: Vec<Window> = starts.map(window).collect();
+        // not the first one after an idle time: many limits let a burst pass then
+        let is_busy = |w: &Window| w.least >= DEPTH;
+        let busy = all.windows(2).filter(|pair| pair.iter().all(is_busy));
+        let busy: Vec<Window> = busy.map(|pair| pair[1]).collect();
+        let number = |q| quantile(busy.iter().map(|w| w.in_flight), q);
+        let [bytes, squares] = rates.bytes;
+        Self {
+            seconds: width * length as f64 / 1e9,
+            unit: squares / bytes.max(1.0),
+            busy_part: occupied as f64 / (bins as f64).max(1.0),
+            in_flight: (number(0.1), number(0.9)),
+            all,
+            busy,
+        }
+    }
+
+    /// Completions of some windows, and bytes; variance by mean of each, in units of its size.
+    fn dispersions(&self, windows: &[Window]) -> [(Vec<f64>, f64); 2] {
+        let of = |done: Vec<f64>, unit: f64| {
+            let mean = (mean(&done) * unit.max(1.0)).max(f64::MIN_POSITIVE);
+            let dispersion = variance(&done) / mean;
+            (done, dispersion)
+        };
+        let bytes = of(pick(windows, |w| w.bytes_completed), self.unit);
+        [of(pick(windows, |w| w.completed), 1.0), bytes]
+    }
+
+    /// Completions that are more even than independent ones.
+    fn even(&self, windows: &[Window]) -> Option<Flat> {
+        let high = bound(windows.len(), -Z);
+        let measures = [false, true].into_iter().zip(self.dispersions(windows));
+        let even = measures.filter(|(_, (_, dispersion))| dispersion * high < EVEN);
+        let (is_bytes, (done, dispersion)) = even
+            .min_by(|(_, (_, a)), (_, (_, b))| a.total_cmp(b))
+            .filter(|_| windows.len() >= ENOUGH)?;
+        let (rate, in_flight) = (mean(&done) / self.seconds, self.in_flight);
+        Some(Flat { is_bytes, rate, dispersion, by_submissions: 0.0, in_flight })
+    }
+
+    /// Whether completions and bytes vary as independent ones do.
+    fn are_independent(&self, windows: &[Window]) -> bool {
+        let low = bound(windows.len(), Z);
+        let all = self.dispersions(windows);
+        windows.len() >= ENOUGH && all.iter().all(|(_, dispersion)| dispersion * low > EVEN)
+    }
+
+    /// The part of large changes of the number in flight that submissions made, and not completions: the
+    /// limit of a device leaves completions as they are, a slower device does not. `windows`: so many are taken
+    /// together. `None`: too few changes, or a small part.
+    fn moved_by_submissions(&self, windows: usize) -> Option<f64> {
+        let usual = mean(&pick(&self.busy, |w| w.completed)) * windows as f64;
+        let number = mean(&pick(&self.busy, |w| w.in_flight));
+        let least = f64::max(DEPTH, CHANGE * number);
+        let chunks = self.all.chunks_exact(windows);
+        let busy = chunks.filter(|chunk| chunk.iter().all(|w| w.least >= DEPTH));
+        let (mut count, mut all, mut own) = (0, 0.0, 0.0);
+        for chunk in busy {
+            let submitted: f64 = chunk.iter().map(|w| w.submitted).sum();
+            let completed: f64 = chunk.iter().map(|w| w.completed).sum();
+            let change = submitted - completed;
+            if change.abs() >= least {
+                count += 1;
+                all += change.abs();
+                own += (submitted - usual) * change.signum();
+            }
+        }
+        let part = own / f64::max(all, 1.0);
+        let is_enough = count >= CHANGES && part >= MOVED;
+        (is_enough || (all >= number && part >= SURELY_MOVED)).then_some(part)
+    }
+
+    /// How the rate answers to the number in flight: bounds of the ratio of the rates of the windows with more
+    /// and with fewer commands in flight, and the ratio of these numbers. `None`: too few windows.
+    fn response(&self) -> Option<(f64, f64, f64)> {
+        let middle = f64::midpoint(self.in_flight.0, self.in_flight.1);
+        let (more, fewer): (Vec<Window>, Vec<Window>) =
+            self.busy.iter().copied().partition(|w| w.in_flight > middle);
+        if more.len().min(fewer.len()) < ENOUGH / 3 {
+            return None;
+        }
+        let number = |side: &[Window]| mean(&pick(side, |w| w.in_flight)).max(f64::MIN_POSITIVE);
+        // the mean rate, and the square of its relative error
+        let rate = |side: &[Window]| {
+            let rates = pick(side, |w| w.completed);
+            let mean = mean(&rates).max(f64::MIN_POSITIVE);
+            (mean, variance(&rates) / rates.len() as f64 / mean.powi(2).max(f64::MIN_POSITIVE))
+        };
+        let ((a, error_a), (b, error_b)) = (rate(&more), rate(&fewer));
+        let factor = (Z * (error_a + error_b).sqrt()).exp();
+        Some((a / b / factor, a / b * factor, number(&more) / number(&fewer)))
     }
 }
 

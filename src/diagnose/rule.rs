@@ -3,16 +3,14 @@
 
 use super::command::Command;
 use super::compare::{Comparison, NEEDED};
-use super::facts::Facts;
+use super::facts::{Facts, Stages};
 use super::rules::observed_waits;
-use super::verdict::{Reason, Verdict, absent, open, out};
-use crate::diagnose::facts::Stages;
-use crate::diagnose::verdict::{Scope, Share, Subject};
+use super::verdict::{Reason, Scope, Share, Subject, Verdict, absent, open, out};
 use crate::model::machine::{MachineController, MachineDisk};
 use crate::units::percent;
 
 /// What a rule is about. Incidents come first in a report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tier {
     /// Commands were lost, held or failed.
     Incident,
@@ -21,6 +19,7 @@ pub enum Tier {
     /// Above NVMe: this is said before what is below.
     Above,
     /// A mechanism or a setting.
+    #[default]
     Mechanism,
     /// A limit of the device.
     Limit,
@@ -169,7 +168,7 @@ impl<'f> Case<'f> {
 
     /// The share of the time that is in these stages.
     pub fn share(&self, stages: Stages) -> Share {
-        self.facts.share(self.subject, stages)
+        self.facts.share(self.commands(), stages)
     }
 
     /// An error if not all commands of the subject are known.
@@ -213,10 +212,10 @@ impl<'f> Case<'f> {
         if wait.stages.are_waits() && !observed_waits(self, wait)? {
             return (wait.unseen)(self, verdict);
         }
-        let share = self.large(wait.stages, wait.least).map_err(|reason| {
-            let is_none = wait.stages.are_waits() && self.share(wait.stages).most <= 0.0;
-            if is_none { absent(format!("no command waited for {}", wait.what)) } else { reason }
-        })?;
+        if wait.stages.are_waits() && self.share(wait.stages).most <= 0.0 {
+            return Err(absent(format!("no command waited for {}", wait.what)));
+        }
+        let share = self.large(wait.stages, wait.least)?;
         if wait.stages.are_waits() {
             verdict.waits(self, wait.stages);
         }
@@ -227,46 +226,33 @@ impl<'f> Case<'f> {
     /// Whether commands with a condition take longer, or have a large share of the time by themselves.
     fn longer(&self, condition: &Condition, verdict: &mut Verdict) -> Result<(), Reason> {
         let Condition { stages, sides: [with, without], itself, alone, .. } = *condition;
-        let when = (condition.when)(self)?;
-        let own = itself.map(|(_, is_own)| {
-            let [own, all] = self
-                .facts
-                .sums(self.commands(), |c| [if is_own(c) { c.total() } else { 0 }, c.total()]);
-            self.facts.slices.share(&own, &all)
-        });
-        let share = own.unwrap_or_else(|| self.share(stages));
-        let is_alone = share.reaches(alone) == Some(true);
-        if is_alone && itself.is_none() {
-            verdict.has_share(share, stages);
-            return (condition.then)(self, verdict);
-        }
+        let (facts, when) = (self.facts, (condition.when)(self)?);
+        let is_alone = |share: Share| share.reaches(alone) == Some(true);
         if let Some((name, is_own)) = itself {
+            let own = |c: &Command| if is_own(c) { c.total() } else { 0 };
+            let share = facts.share_of(self.commands(), |c| (own(c), own(c)));
             verdict.shows(name, format!("{} of the time", share.text()));
             verdict.name("share", share.range());
-            verdict.share = is_alone.then_some(share);
-            let classes = self.facts.classes.of_subject(self.subject);
-            let is_own = |class: &&super::classes::ClassFacts| {
-                let mut all = self.facts.of_class(class).peekable();
-                all.peek().is_some() && all.all(is_own)
-            };
-            verdict.classes = classes.filter(is_own).map(|c| (c.class, 1.0)).collect();
+            verdict.share = Some(share).filter(|share| is_alone(*share));
+            let classes = facts.classes.of_subject(self.subject);
+            let classes = classes.filter(|class| facts.of_class(class).all(is_own));
+            verdict.classes = classes.map(|class| (class.class, 1.0)).collect();
+        } else if is_alone(self.share(stages)) {
+            verdict.has_share(self.share(stages), stages);
+            return (condition.then)(self, verdict);
         }
         match self.judge(condition, when) {
             Ok(found) => {
-                let class = found.class.map(|class| self.facts.class_name(class));
-                let name = format!(
-                    "{} of {}, {with} / {without}",
-                    stages.name(),
-                    class.unwrap_or_default()
-                );
+                let class = found.class.map(|class| facts.class_name(class)).unwrap_or_default();
+                let name = format!("{} of {class}, {with} / {without}", stages.name());
                 verdict.shows(name, found.text());
                 verdict.shows(with, found.with);
                 if let Some(class) = found.class {
-                    verdict.name("disk", self.facts.disk_name(class.ctrl, class.nsid));
+                    verdict.name("disk", facts.disk_name(class.ctrl, class.nsid));
                 }
                 verdict.is_longer(&found, found.ratio.map_or(1.0, |ratio| ratio.ratio));
             }
-            Err(_) if is_alone => {}
+            Err(_) if verdict.share.is_some() => {}
             Err(reason) => return (condition.otherwise)(self, verdict, reason),
         }
         (condition.then)(self, verdict)
@@ -301,7 +287,7 @@ impl<'f> Case<'f> {
         }
         let text = format!("{side} take {} the time", found.text());
         let text = match found.goes_with(least) {
-            true if follows && !found.may_cause() => format!(
+            true if follows && !found.may_cause => format!(
                 "{text}, but not the fastest ones, or not more than others beside them: the condition follows long times"
             ),
             true => return Ok(found),

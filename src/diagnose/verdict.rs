@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a rule says of a subject.
 
-use super::affected::{Affected, Where, ids_of};
+use super::affected::{Affected, Where, ids_of, times_text};
 use super::compare::Comparison;
-use super::facts::Facts;
+use super::facts::{Facts, Stages};
 use super::issuers::Who;
 use super::rule::{Rule, Tier};
-use crate::diagnose::facts::Stages;
 use crate::model::command_class::CommandClass;
 use crate::model::ids::NamespaceId;
 use crate::model::machine::{Class, MachineController, MachineDisk};
@@ -18,10 +17,11 @@ use std::collections::BTreeSet;
 use std::fmt::Display;
 
 /// What it comes to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     /// It takes a share of the time, or commands were lost, held or failed.
+    #[default]
     Found,
     /// It is true, but takes no measured share of the time.
     Noted,
@@ -60,7 +60,7 @@ pub fn needs(option: &str) -> Reason {
 }
 
 /// What a rule says of a subject.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Verdict {
     /// The id of the rule.
     pub rule: &'static str,
@@ -114,19 +114,8 @@ impl Verdict {
             tier: rule.tier,
             names: vec![("name", subject.clone())],
             subject,
-            status: Status::Found,
-            text: String::new(),
-            share: None,
-            evidence: Vec::new(),
-            advice: String::new(),
-            risk: None,
-            r#where: None,
-            who: Who::default(),
             of,
-            is_minor: false,
-            affected: Vec::new(),
-            stages: None,
-            classes: Vec::new(),
+            ..Self::default()
         }
     }
 
@@ -140,16 +129,12 @@ impl Verdict {
 
     /// The same, if there is a value.
     pub(super) fn shows_if(&mut self, name: &str, value: Option<impl Display>) {
-        if let Some(value) = value {
-            self.shows(name, value);
-        }
+        value.into_iter().for_each(|value| self.shows(name, value));
     }
 
     /// A setting: `queue/nr_requests = 4`.
     pub(super) fn setting(&mut self, name: &str, value: Option<impl Display>) {
-        if let Some(value) = value {
-            self.shows("setting", format!("{name} = {value}"));
-        }
+        self.shows_if("setting", value.map(|value| format!("{name} = {value}")));
     }
 
     /// Gives a name in braces its value.
@@ -180,13 +165,10 @@ impl Verdict {
 
     /// It is about these commands: shows when and which they were.
     pub(super) fn about(&mut self, facts: &Facts, affected: Vec<Affected>) {
-        for (name, text) in [
-            ("when", facts.times_of(&affected)),
-            ("commands", ids_of(&affected)),
-            ("blocks", facts.blocks_of(&affected)),
-        ] {
-            self.shows(name, text);
-        }
+        let times = affected.iter().map(|a| (a.begin_ns, a.end_ns));
+        self.shows("when", times_text(facts.clock, times));
+        self.shows("commands", ids_of(&affected));
+        self.shows("blocks", facts.blocks_of(&affected));
         self.r#where = facts.where_of(&affected);
         self.affected = affected;
     }
@@ -202,12 +184,8 @@ impl Verdict {
     /// Completes it with the result of its rule.
     pub(super) fn finish(&mut self, facts: &Facts, rule: &Rule, result: Result<(), Reason>) {
         if let Err(Reason(status, why)) = result {
-            *self = Self {
-                status,
-                text: why,
-                is_minor: self.is_minor,
-                ..Self::new(rule, facts, self.of)
-            };
+            let is_minor = self.is_minor;
+            *self = Self { status, text: why, is_minor, ..Self::new(rule, facts, self.of) };
             return;
         }
         if self.status == Status::Noted {
@@ -216,10 +194,8 @@ impl Verdict {
         self.who = self.issued_by(facts);
         let cgroup = self.who.cgroups.first().map(|cgroup| format!("the cgroup {}", cgroup.name()));
         self.name("cgroup", cgroup.unwrap_or("the cgroup".into()));
-        let text = if self.text.is_empty() { rule.text } else { &self.text };
-        self.text = self.named(text);
-        let advice = if self.advice.is_empty() { rule.advice } else { &self.advice };
-        self.advice = self.named(advice);
+        let own = |own: &str, usual| self.named(if own.is_empty() { usual } else { own });
+        (self.text, self.advice) = (own(&self.text, rule.text), own(&self.advice, rule.advice));
         self.risk = self.risk.or(Some(rule.risk)).filter(|risk| !risk.is_empty());
     }
 
@@ -230,12 +206,16 @@ impl Verdict {
         }
         match self.stages {
             Some(stages) => {
-                let class = facts.classes.get(class)?;
-                Some(facts.share_of_class(class, stages).least)
+                let commands = facts.of_class(facts.classes.get(class)?);
+                Some(facts.share(commands, stages).least)
             }
             None if self.classes.is_empty() => Some(self.share?.least),
-            None => self.classes.iter().find(|(of, _)| *of == class).map(|(_, part)| *part),
+            None => self.part_of(class),
         }
+    }
+
+    fn part_of(&self, class: CommandClass) -> Option<f64> {
+        self.classes.iter().find(|(of, _)| *of == class).map(|(_, part)| *part)
     }
 
     fn issued_by(&self, facts: &Facts) -> Who {
@@ -246,18 +226,13 @@ impl Verdict {
         facts.who_of(facts.of(self.of), |command| match self.stages {
             Some(stages) => command.time_bounds(stages).0 as f64,
             None if self.classes.is_empty() => command.total() as f64,
-            None => {
-                let own = self.classes.iter().find(|(class, _)| *class == command.class);
-                own.map_or(0.0, |(_, part)| part * command.total() as f64)
-            }
+            None => self.part_of(command.class).unwrap_or(0.0) * command.total() as f64,
         })
     }
 }
 
 /// A share above this is most of the time.
 pub const MOST: f64 = 0.5;
-/// Bounds this close are one number.
-const SAME: f64 = 0.005;
 
 /// A share of the time, 0 to 1. If its stages were not observed apart from others, it is between two
 /// bounds.
@@ -279,9 +254,9 @@ impl Share {
         Self { least: share, most: share, low: share, high: share }
     }
 
-    /// Whether the stages were observed apart from others.
+    /// Whether the stages were observed apart from others: bounds this close are one number.
     pub fn is_exact(&self) -> bool {
-        self.most - self.least < SAME
+        self.most - self.least < 0.005
     }
 
     /// Whether it is at least this, and surely half of it (two thirds, if it has to be most of the time).
@@ -297,30 +272,29 @@ impl Share {
 
     /// `71% [65, 77]`, or `0 to 99%`
     pub fn text(&self) -> String {
-        let whole = |x: f64| format!("{:.0}", x * 100.0);
-        if !self.is_exact() {
-            return self.range();
-        }
-        match self.low == self.high {
-            true => percent(self.least),
-            false => format!("{} [{}, {}]", self.range(), whole(self.low), whole(self.high)),
+        match !self.is_exact() || self.low == self.high {
+            true => self.range(),
+            false => {
+                format!("{} [{:.0}, {:.0}]", self.range(), self.low * 100.0, self.high * 100.0)
+            }
         }
     }
 
     /// `71%`, or `0 to 99%`
     pub fn range(&self) -> String {
-        let whole = |share: f64| (share * 100.0).round();
-        match self.is_exact() || whole(self.least) >= whole(self.most) {
+        let [least, most] = [self.least, self.most].map(|share| (share * 100.0).round());
+        match self.is_exact() || least >= most {
             true => percent(self.least),
-            false => format!("{} to {}%", whole(self.least), whole(self.most)),
+            false => format!("{least} to {most}%"),
         }
     }
 }
 
 /// What a rule is applied to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Subject {
     /// All of it.
+    #[default]
     Machine,
     /// The controller with this instance.
     Controller(u32),
@@ -421,23 +395,22 @@ impl Facts {
 
     /// Where to look behind a controller, by its kind.
     pub fn behind(&self, ctrl: u32) -> String {
-        let log = format!("`nvme smart-log /dev/nvme{ctrl}`");
-        if let Some(transport) = self.fabric(ctrl) {
-            return format!("look at the network ({transport}), the target and its storage");
-        }
-        match self.device_class(ctrl) {
-            Some(Class::Physical) => {
-                format!("read the device's own log ({log}), and compare with its data sheet")
+        let log = format!("device's own log (`nvme smart-log /dev/nvme{ctrl}`)");
+        match (self.fabric(ctrl), self.device_class(ctrl)) {
+            (Some(transport), _) => {
+                format!("look at the network ({transport}), the target and its storage")
             }
-            Some(Class::Passthrough) => {
-                format!("read the device's own log ({log}), and see what else uses it on the host")
+            (_, Some(Class::Physical)) => {
+                format!("read the {log}, and compare with its data sheet")
             }
-            Some(Class::Cloud) => {
+            (_, Some(Class::Passthrough)) => {
+                format!("read the {log}, and see what else uses it on the host")
+            }
+            (_, Some(Class::Cloud)) => {
                 "compare with the provider's metrics and limits of the volume".into()
             }
             _ => format!(
-                "look behind the controller: the storage of the virtual machine, the provider's metrics, the device's \
-                 log ({log})"
+                "look behind the controller: the storage of the virtual machine, the provider's metrics, the {log}"
             ),
         }
     }

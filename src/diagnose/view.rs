@@ -7,17 +7,15 @@ use std::io::Write;
 
 use serde::Serialize;
 
-use super::facts::Facts;
+use super::facts::{Facts, Stages};
 use super::judge::{Diagnosis, Outcome, obstacle};
 use super::rule::Tier;
 use super::rules::{FULL, RULES};
-use super::verdict::{Status, Verdict};
-use crate::diagnose::facts::Stages;
-use crate::diagnose::verdict::{Scope, Subject};
+use super::verdict::{Scope, Status, Subject, Verdict};
 use crate::model::machine::{MachineController, MachineInfo};
 use crate::model::report::latency::{Diagnosed, Evidence, Explained};
 use crate::units::{counted, nanos};
-use crate::view::header::hang;
+use crate::view::header::{fill_to, hang};
 use crate::view::json::typed_line;
 use crate::view::table::Table;
 use crate::view::theme::Theme;
@@ -34,6 +32,9 @@ const NOTHING_FOUND: [(Status, &str); 4] = [
     (Status::Inconclusive, "Not judged"),
     (Status::NotObserved, "Not observed: needs an option"),
 ];
+
+/// Evidence with a line of its own.
+const LABELS: [&str; 3] = ["impact", "when", "setting"];
 
 /// Where the facts come from.
 #[derive(Clone, Copy, Debug)]
@@ -88,15 +89,13 @@ impl Text<'_> {
     }
 
     fn labelled(&mut self, label: &str, text: &str) -> io::Result<()> {
-        let theme = self.look.theme;
-        let label = format!("{label:LABEL$}");
-        // the label is painted after its width was counted
-        let mut out = Vec::new();
-        hang(self.look.width, &label, text, str::to_owned, &mut out)?;
-        let text = String::from_utf8_lossy(&out);
-        let rest = text.strip_prefix(&label).unwrap_or(&text);
-        let shown = if label.trim().is_empty() { label.clone() } else { theme.head(&label) };
-        write!(self.out, "{shown}{rest}")
+        let Look { theme, width, .. } = self.look;
+        for (n, line) in fill_to(width, text, LABEL).iter().enumerate() {
+            let label = format!("{:LABEL$}", if n == 0 { label } else { "" });
+            let shown = if label.trim().is_empty() { label } else { theme.head(&label) };
+            writeln!(self.out, "{shown}{}", line.trim_end())?;
+        }
+        Ok(())
     }
 }
 
@@ -121,16 +120,16 @@ impl DiagnosisView<'_> {
             if n == 0 {
                 text.blank()?;
             }
-            text.labelled(
-                "note",
-                &format!("{}: {}. {}", note.rule, note.text, capital(&note.advice)),
-            )?;
+            let Verdict { rule, text: what, advice, .. } = note;
+            text.labelled("note", &format!("{rule}: {what}. {}", capital(advice)))?;
         }
         self.times(&mut text)?;
         self.next(&mut text)?;
         if look.detail {
             self.machine(&mut text)?;
-            self.reasons(&mut text)?;
+            NOTHING_FOUND
+                .into_iter()
+                .try_for_each(|(status, head)| self.group(head, status, &mut text))?;
         } else if *outcome == Outcome::Unknown {
             self.group("Not judged", Status::Inconclusive, &mut text)?;
         }
@@ -151,16 +150,14 @@ impl DiagnosisView<'_> {
 
     /// What a verdict shows, with labels.
     fn lines(&self, verdict: &Verdict) -> Vec<Evidence> {
-        let own = ["impact", "when", "setting"];
-        let evidence = |label: &str| -> Vec<Evidence> {
-            verdict.evidence.iter().filter(|e| e.name == label).cloned().collect()
-        };
-        let others = verdict.evidence.iter().filter(|e| !own.contains(&e.name.as_str()));
-        let others = others.map(|e| line("seen by", format!("{}: {}", e.name, e.value)));
+        let line = |name: &str, value: String| Evidence { name: name.into(), value };
+        let evidence =
+            |label: &'static str| verdict.evidence.iter().filter(move |e| e.name == label).cloned();
+        let others = verdict.evidence.iter().filter(|e| !LABELS.contains(&&*e.name));
         let found = (!self.diagnosis.says(&verdict.text)).then(|| verdict.text.clone());
         let mut all = Vec::from_iter(found.map(|text| line("found", text)));
         all.extend(evidence("impact"));
-        all.extend(others);
+        all.extend(others.map(|e| line("seen by", format!("{}: {}", e.name, e.value))));
         all.extend(evidence("when"));
         all.extend(verdict.who.text().map(|text| line("who", text)));
         all.extend(verdict.who.cgroups_text().map(|text| line("cgroup", text)));
@@ -201,7 +198,7 @@ impl DiagnosisView<'_> {
         let shown = if detail { classes.len() } else { CLASSES };
         let mut table = Table::default();
         for own in classes.iter().take(shown) {
-            let share = |stages| self.facts.share_of_class(own, stages).range();
+            let share = |stages| self.facts.share(self.facts.of_class(own), stages).range();
             table.row(vec![
                 ("<COMMANDS", self.facts.class_name(own.class)),
                 ("NUMBER", own.commands.to_string()),
@@ -214,11 +211,9 @@ impl DiagnosisView<'_> {
         }
         table.write(theme, width, text.out)?;
         if classes.len() > shown {
-            let more = match classes.len() - shown {
-                1 => "1 more class".to_owned(),
-                n => format!("{n} more classes"),
-            };
-            text.plain(&format!("{more} of commands (-v)"))?;
+            let more = classes.len() - shown;
+            let what = if more == 1 { "class" } else { "classes" };
+            text.plain(&format!("{more} more {what} of commands (-v)"))?;
         }
         for ctrl in self.ctrls() {
             if let Some(joined) = self.facts.joined(ctrl) {
@@ -257,15 +252,14 @@ impl DiagnosisView<'_> {
         if !open.is_empty() {
             text.plain(&format!("Not checked: {}.", open.join("; ")))?;
         }
-        let out = [Status::RuledOut, Status::NotPresent];
-        let found: BTreeSet<&str> = self
-            .diagnosis
+        let is_out = |v: &Verdict| matches!(v.status, Status::RuledOut | Status::NotPresent);
+        let mut rules: BTreeSet<&str> = RULES.iter().map(|rule| rule.id).collect();
+        self.diagnosis
             .verdicts
             .iter()
-            .filter(|v| !out.contains(&v.status))
-            .map(|v| v.rule)
-            .collect();
-        let out = RULES.iter().filter(|rule| !found.contains(rule.id)).count();
+            .filter(|v| !is_out(v))
+            .for_each(|v| _ = rules.remove(v.rule));
+        let out = rules.len();
         let hint = if text.look.detail { "" } else { " (-v)" };
         text.plain(&format!("Ruled out: {}{hint}.", counted(out as u64, "other cause")))
     }
@@ -291,11 +285,11 @@ impl DiagnosisView<'_> {
                 });
             }
         }
-        match lacking.len() {
-            0 => {}
-            1..4 => others
-                .push(format!("{} (needs a recording with --stages=full)", lacking.join(", "))),
-            n => others.push(format!("{n} causes that need a recording with --stages=full")),
+        if (1..4).contains(&lacking.len()) {
+            others.push(format!("{} (needs a recording with --stages=full)", lacking.join(", ")));
+        } else if !lacking.is_empty() {
+            let count = lacking.len();
+            others.push(format!("{count} causes that need a recording with --stages=full"));
         }
         others
     }
@@ -317,17 +311,11 @@ impl DiagnosisView<'_> {
         Ok(())
     }
 
-    /// The rules that found nothing, with their reasons.
-    fn reasons(&self, text: &mut Text<'_>) -> io::Result<()> {
-        NOTHING_FOUND.into_iter().try_for_each(|(status, head)| self.group(head, status, text))
-    }
-
     /// Rules with a status; those with the same reason together.
     fn group(&self, head: &str, status: Status, text: &mut Text<'_>) -> io::Result<()> {
         let detail = text.look.detail;
         let several = [Scope::Controller, Scope::Disk].map(|s| self.facts.subjects(s).len() > 1);
-        let mut order: Vec<String> = Vec::new();
-        let mut groups: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+        let mut groups: BTreeMap<String, (usize, Vec<&str>)> = BTreeMap::new();
         // the first line says it already
         let is_new = |v: &&Verdict| detail || !self.diagnosis.says(&v.text);
         for verdict in self.diagnosis.of(status).filter(is_new) {
@@ -336,24 +324,21 @@ impl DiagnosisView<'_> {
                 Subject::Controller(_) => several[0],
                 Subject::Disk(..) => several[1],
             };
-            let why = match is_named {
-                true => format!("{}: {}", verdict.subject, verdict.text),
-                false => verdict.text.clone(),
-            };
-            let rules = groups.entry(why.clone()).or_default();
-            if rules.is_empty() {
-                order.push(why);
-            }
+            let subject = if is_named { format!("{}: ", verdict.subject) } else { String::new() };
+            let why = format!("{subject}{}", verdict.text);
+            let place = groups.len();
+            let (_, rules) = groups.entry(why).or_insert((place, Vec::new()));
             if !rules.contains(&verdict.rule) {
                 rules.push(verdict.rule);
             }
         }
-        if !order.is_empty() {
+        let mut groups: Vec<_> = groups.into_iter().collect();
+        groups.sort_by_key(|(_, (place, _))| *place);
+        if !groups.is_empty() {
             text.head(head)?;
         }
-        for why in order {
-            let rules = groups.get(&why).map(|rules| rules.join(", ")).unwrap_or_default();
-            text.plain(&format!("  {rules}: {why}"))?;
+        for (why, (_, rules)) in groups {
+            text.plain(&format!("  {}: {why}", rules.join(", ")))?;
         }
         Ok(())
     }
@@ -375,10 +360,6 @@ impl DiagnosisView<'_> {
         ];
         parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
-}
-
-fn line(name: &str, value: String) -> Evidence {
-    Evidence { name: name.into(), value }
 }
 
 /// The same with a capital letter.

@@ -23,7 +23,7 @@ use crate::view::theme::Theme;
 use anyhow::Result;
 
 use crate::diff::args::DiffArgs;
-use crate::run::drive::{FileReader, Run, Seen, Step, open_all};
+use crate::run::drive::{FileReader, Run, Step, open_all};
 use crate::run::eprint_note;
 use crate::run::exit::usage;
 use crate::run::stdout::stdout;
@@ -58,12 +58,11 @@ fn count(
 ) -> Result<(Counted, Origin)> {
     let mut counter = Counter::new(stages, renamed.clone());
     let (mut controllers, mut commands) = (Vec::<ControllerInfo>::new(), 0);
-    let begin_ns = file.header().begin_ns;
-    file.show_progress();
     let mut run = Run::of(file);
+    let begin_ns = run.header.begin_ns;
     loop {
         match run.next()? {
-            Step::Event(Seen { event, is_selected, .. }) => {
+            Step::Event { event, is_selected, .. } => {
                 let is_counted = counter.add(event, is_selected);
                 commands += u64::from(is_counted && is_selected);
             }

@@ -130,34 +130,3 @@ impl ExportArgs {
         })
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::cli::Command;
-    use crate::cli::tests::parsed;
-
-    fn options(words: &str) -> Result<ExportOptions> {
-        match parsed(&format!("export {words}"))? {
-            Command::Export(args) => args.checked(),
-            other => panic!("{other:?}"),
-        }
-    }
-
-    #[test]
-    fn intervals_are_for_two_formats_and_not_too_short() {
-        let of = |words: &str| options(words).map(|o| o.interval());
-        assert_eq!(of("a --format hlog -o b").unwrap(), Duration::from_secs(1));
-        assert_eq!(of("a -o b.pftrace --interval 5ms").unwrap(), Duration::from_millis(5));
-        for words in [
-            "a --format csv -o b --interval 1s",
-            "a --format hlog -o b --interval 10us",
-            "a b --format hlog -o c",
-            "a b --format perfetto -o c",
-            "a -o b.txt",
-            "a -o -",
-        ] {
-            assert!(options(words).is_err(), "{words}");
-        }
-    }
-}

@@ -126,6 +126,9 @@ pub fn run(options: &ExportOptions) -> Result<()> {
         if options.out.redact {
             file.redact();
         }
+        if output.is_stdout() {
+            file.streams();
+        }
         let (ledger, ended) = add((file, &name), &mut *sink, &mut counts, &failed)?;
         if let Some(ledger) = &ledger {
             let exact = report(ledger, &path, options.files.len() > 1);

@@ -4,7 +4,6 @@
 pub(crate) mod args;
 
 use std::mem::{replace, take};
-use std::path::Path;
 use std::time::Duration;
 
 use crate::error::{Failure, Kind};
@@ -12,8 +11,7 @@ use crate::model::event::Event;
 use crate::model::report::submissions::{Submissions, TaskKind, forgotten};
 use crate::model::text::Text;
 use crate::recording::Fact;
-use crate::settings::Settings;
-use crate::units::{counted, nanos};
+use crate::units::counted;
 use crate::view::heatmap::grid::{HeatMap, Interval, Plot, Quantity};
 use crate::view::heatmap::{Caption, SIZE, draw};
 use crate::view::picture::Canvas;
@@ -23,7 +21,7 @@ use anyhow::Result;
 
 use crate::heatmap::args::{HeatmapOptions, QuantityArg};
 use crate::run::drive::{
-    End, FileReader, Form, Input, Live, Names, Run, Seen, Step, submissions_of,
+    End, FileReader, Heading, Live, Names, Run, Step, each, open_all, submissions_of,
 };
 use crate::run::picture::Picture;
 use crate::run::start::Preflight;
@@ -70,7 +68,42 @@ impl Painter<'_> {
     }
 }
 
-impl Painter<'_> {
+impl<'o> Painter<'o> {
+    fn new(options: &'o HeatmapOptions, pictures: Vec<Picture>, run: &Run<'_>) -> Result<Self> {
+        run.file().into_iter().for_each(FileReader::warn_partial);
+        let settings = run.file().map_or(&options.settings, |file| &file.settings);
+        let (quantity, begin_ns) = (options.quantity(settings.stage_set), run.begin_ns);
+        let mut submissions = None;
+        if quantity == Quantity::Depth {
+            let settings = &options.settings;
+            submissions = Some(submissions_of(run, settings, TaskKind::Caller, "--y depth")?);
+        }
+        Ok(Self {
+            options,
+            quantity,
+            plot: Plot::new(quantity, begin_ns),
+            clock: RunClock { begin_ns, wall_ns: None },
+            block: None,
+            submissions,
+            pictures,
+        })
+    }
+
+    fn read(mut self, run: &mut Run<'_>) -> Result<Option<anyhow::Error>> {
+        loop {
+            match run.next()? {
+                Step::Event { event, is_selected: true, names, .. } => {
+                    self.event(event, names);
+                }
+                Step::Fact(Fact::Clock(offset)) => {
+                    self.clock.wall_ns.get_or_insert(offset.wall_ns);
+                }
+                Step::Ended => return self.finish(run),
+                _ => {}
+            }
+        }
+    }
+
     fn event(&mut self, event: &Event, names: &mut Names) {
         let id = event.what.id();
         let (disk, set) = names.of_command(id);
@@ -97,6 +130,9 @@ impl Painter<'_> {
             let unmatched = run.file().and_then(FileReader::unmatched);
             return Ok(Some(nothing(quantity, left_out, unmatched)));
         }
+        let disk = options.settings.window.disk.iter();
+        let disk = disk.map(|disk| Text::from(format!("--disk {disk}")).to_string());
+        let choice = Some(options.settings.choice()).filter(|text| !text.is_empty());
         run.header.file = options.from.files.first().map(|path| Text::file_name(path));
         let caption = Caption {
             disks: if disks.len() > 3 {
@@ -105,7 +141,7 @@ impl Painter<'_> {
                 disks.join(", ")
             },
             run: run.header.text(Theme { color: false }, usize::MAX).trim_end().into(),
-            filter: choice(&options.settings),
+            filter: disk.chain(choice).collect::<Vec<String>>().join(" "),
             quantity,
             block: self.block,
             clock: self.clock,
@@ -127,17 +163,6 @@ impl Painter<'_> {
     }
 }
 
-/// Opens the recording.
-fn open(options: &HeatmapOptions, path: &Path) -> Result<FileReader> {
-    let settings = &options.settings;
-    let mut file = FileReader::open_by(path, settings, "--stage")?;
-    if options.y != QuantityArg::Depth || settings.filter.needs_submission() {
-        file.require_pairs()?;
-    }
-    file.is_quiet = true;
-    Ok(file)
-}
-
 /// Runs the command to its end.
 ///
 /// # Errors
@@ -145,53 +170,27 @@ fn open(options: &HeatmapOptions, path: &Path) -> Result<FileReader> {
 pub fn run(options: &HeatmapOptions) -> Result<()> {
     let settings = &options.settings;
     let inputs = &options.from.files;
-    let input = match inputs.first() {
-        Some(path) => {
-            let form = Form { writes_at_end: true, ..Form::default() };
-            Input::files(vec![open(options, path)?], form)
-        }
-        None => {
-            let ready = Preflight::check(settings)?;
-            Input::live(Live::new(ready, settings, options.run.duration))
-        }
-    };
+    let ready = inputs.is_empty().then(|| Preflight::check(settings)).transpose()?;
+    let needs_pairs = options.y != QuantityArg::Depth || settings.filter.needs_submission();
+    let mut recordings = open_all(inputs, settings, &|file| match needs_pairs {
+        true => file.require_pairs(),
+        false => Ok(()),
+    })?;
+    recordings.iter_mut().for_each(|file| file.is_quiet = true);
     // what cannot be read or traced is reported first
     let files = options.output.iter();
     let mut pictures: Vec<Picture> =
         files.map(|path| Picture::create(path, options.force, inputs)).collect::<Result<_>>()?;
     let mut empty = None;
-    input.each(&mut |run| {
-        let stages = run.file().map_or(settings, |file| &file.settings).stage_set;
-        let (quantity, begin_ns) = (options.quantity(stages), run.begin_ns());
-        let mut submissions = None;
-        if quantity == Quantity::Depth {
-            submissions = Some(submissions_of(run, settings, TaskKind::Caller, "--y depth")?);
-        }
-        run.file().into_iter().for_each(FileReader::warn_partial);
-        let mut painter = Painter {
-            options,
-            quantity,
-            plot: Plot::new(quantity, begin_ns),
-            clock: RunClock { begin_ns, wall_ns: None },
-            block: None,
-            submissions,
-            pictures: take(&mut pictures),
-        };
-        loop {
-            match run.next()? {
-                Step::Event(Seen { event, is_selected: true, names, .. }) => {
-                    painter.event(event, names);
-                }
-                Step::Fact(Fact::Clock(offset)) => {
-                    painter.clock.wall_ns.get_or_insert(offset.wall_ns);
-                }
-                Step::Ended => break,
-                _ => {}
-            }
-        }
-        empty = painter.finish(run)?;
+    let mut read = |run: &mut Run<'_>| {
+        let painter = Painter::new(options, take(&mut pictures), run)?;
+        empty = painter.read(run)?;
         Ok(())
-    })?;
+    };
+    match ready {
+        Some(ready) => Live::new(ready, settings, options.run.duration).run(read)?,
+        None => each(recordings, Heading::Own, false, &mut read)?,
+    }
     empty.map_or(Ok(()), Err)
 }
 
@@ -209,18 +208,6 @@ fn check_disks(options: &HeatmapOptions, disks: &[String]) -> Result<()> {
     let text =
         format!("--y lba needs one disk; this recording has {which}: add --disk {}", disks[0]);
     Err(Failure::error(Kind::Usage, text))
-}
-
-/// The options that select commands, as typed.
-fn choice(settings: &Settings) -> String {
-    let disk = settings.window.disk.iter().map(|disk| format!("--disk {disk}"));
-    let times = settings.window.options().map(|(option, time)| format!("{option} {time}"));
-    let filter = Some(settings.filter.text()).filter(|text| !text.is_empty());
-    let outcome = settings.outcome();
-    let slow = outcome.slow.map(|time| format!("--slow {}", nanos(time.as_nanos() as f64)));
-    let errors = outcome.errors.then(|| "--errors".to_owned());
-    let all = disk.chain(times).chain(filter).chain(slow).chain(errors);
-    Text::from(all.collect::<Vec<_>>().join(" ")).to_string()
 }
 
 /// The error of a picture without commands.

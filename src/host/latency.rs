@@ -15,7 +15,7 @@ use super::{Taker, observe, write_ledger};
 use crate::host::args::HostLatencyArgs;
 use crate::run::stdout::stdout;
 
-impl Taker for PartRows {
+impl Taker<HostEvent> for PartRows {
     fn event(&mut self, event: &HostEvent, _controllers: &[HostController]) -> Result<()> {
         if let HostEvent::Command(command) = event {
             let key = (command.ctrl, command.nsid, command.opcode());

@@ -6,7 +6,6 @@ use std::io::{BufWriter, Write};
 
 use crate::machine::System;
 use crate::machine::targets::FoundTarget;
-use crate::model::text::Text;
 use crate::view::header::{entry_at, fill};
 use crate::view::json::typed_line;
 use anyhow::Result;
@@ -16,10 +15,6 @@ use crate::run::stdout::stdout;
 
 /// Column of texts.
 const INDENT: usize = 14;
-
-fn texts(all: &[Text]) -> Vec<String> {
-    all.iter().map(ToString::to_string).collect()
-}
 
 fn targets_text(targets: &[FoundTarget], out: &mut dyn Write) -> io::Result<()> {
     if targets.is_empty() {
@@ -36,7 +31,8 @@ fn targets_text(targets: &[FoundTarget], out: &mut dyn Write) -> io::Result<()> 
             text += &format!(", build id {id}");
         }
         if !target.subsystems.is_empty() {
-            text += &format!(", subsystems {}", texts(&target.subsystems).join(", "));
+            let names: Vec<&str> = target.subsystems.iter().map(|name| &**name).collect();
+            text += &format!(", subsystems {}", names.join(", "));
         }
         entry_at(INDENT, &format!("{}{pid}", target.kind.name()), &text, out)?;
         for way in &target.ways {

@@ -9,7 +9,7 @@ mod spdk;
 mod trace;
 mod view;
 
-use std::io::{Write, stderr};
+use std::io::{BufWriter, Write, stderr};
 use std::time::Duration;
 
 use crate::error::{Failure, Kind};
@@ -18,8 +18,9 @@ use crate::machine::System;
 use crate::model::ledger::HostLedger;
 use crate::model::target::{HostController, HostEvent, TargetInfo};
 use crate::recording::HostRecording;
-use crate::run::start::{HostSession, QemuUsdt, prepare};
-use crate::settings::HostOptions;
+use crate::run::start::{commands, prepare};
+use crate::run::stdout::{Stdout, stdout};
+use crate::settings::{ChosenTarget, HostOptions};
 use crate::source::HostSource;
 use anyhow::Result;
 
@@ -29,40 +30,50 @@ use crate::run::eprint_note;
 use crate::run::input::{check_target_end, read_recording};
 
 /// Attaches to the target.
-fn attach(args: &TargetArgs) -> Result<Box<dyn HostSource>> {
+fn attach(args: &TargetArgs) -> Result<Box<dyn HostSource<HostEvent>>> {
     prepare(None)?;
-    let system = System::at("/");
-    let session: Box<dyn HostSource> = match (args.nvmet, args.pid) {
-        (true, _) => Box::new(HostSession::nvmet(&system, args.verbose)?),
-        (false, Some(pid)) if args.usdt => Box::new(QemuUsdt::of(&system, pid)?),
-        (false, Some(pid)) => {
-            let measure = args.verbose;
-            let options = HostOptions { measure, ends_only: args.ends, shift: args.test_shift };
-            Box::new(HostSession::process(&system, pid, options)?)
-        }
+    let chosen = match (args.nvmet, args.pid) {
+        (true, _) => ChosenTarget::Nvmet,
+        (false, Some(pid)) if args.usdt => ChosenTarget::Usdt(pid),
+        (false, Some(pid)) => ChosenTarget::Process(pid),
         (false, None) => {
             let text = "give a target: --nvmet, --pid PID, or --from FILE; `nvme-deep host list` \
                         shows what serves NVMe here";
             return Err(Failure::error(Kind::Usage, text));
         }
     };
-    let target = session.target();
+    let options =
+        HostOptions { measure: args.verbose, ends_only: args.ends, shift: args.test_shift };
+    let source = commands(&System::at("/"), chosen, options)?;
+    let target = source.target();
     let what = match (target.pid, &target.binary) {
         (Some(pid), Some(binary)) => format!("process {pid} ({binary})"),
         _ => "the kernel's target".into(),
     };
     eprint_note(&format!("tracing {what} by {}", target.by));
-    Ok(session)
+    Ok(source)
 }
 
 /// What takes the events of a target.
-trait Taker {
+trait Taker<E> {
     /// Takes an event, and the controllers that are known.
-    fn event(&mut self, event: &HostEvent, controllers: &[HostController]) -> Result<()>;
+    fn event(&mut self, event: &E, controllers: &[HostController]) -> Result<()>;
 
     /// Called when no event waits. Returns whether to go on.
     fn pause(&mut self) -> Result<bool> {
         Ok(true)
+    }
+}
+
+/// Writes a line for each event.
+struct Lines {
+    json: bool,
+    out: BufWriter<Stdout>,
+}
+
+impl Lines {
+    fn new(json: bool) -> Self {
+        Self { json, out: BufWriter::new(stdout()) }
     }
 }
 
@@ -78,13 +89,13 @@ struct Ended {
 }
 
 /// Passes on the events of a target of this machine, until a signal, for this time, or to its end.
-fn live(
-    mut source: Box<dyn HostSource>,
+fn live<E>(
+    mut source: Box<dyn HostSource<E>>,
     duration: Option<Duration>,
-    taker: &mut dyn Taker,
+    taker: &mut dyn Taker<E>,
 ) -> Result<Ended> {
     let stop = stop_receiver()?;
-    let mut turns = Turns::begin(&stop, duration);
+    let mut turns = Turns::begin(stop, duration);
     let mut more = true;
     while taker.pause()? && source.alive().is_ok() && turns.pause(more) {
         more = source.take(&mut |event, controllers| taker.event(event, controllers))?;
@@ -96,7 +107,7 @@ fn live(
 }
 
 /// Passes on the events of the target that was asked for, or of the recording of one.
-fn observe(args: &TargetArgs, taker: &mut dyn Taker) -> Result<Ended> {
+fn observe(args: &TargetArgs, taker: &mut dyn Taker<HostEvent>) -> Result<Ended> {
     let Some(path) = &args.from else {
         return live(attach(args)?, args.duration, taker);
     };

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `host spdk` and `host msgs`: what happens in a process of SPDK besides the commands.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::io;
 use std::io::{BufWriter, Write};
-use std::time::{Duration, Instant};
 
 use crate::machine::System;
-use crate::model::target::TargetInfo;
+use crate::model::target::{Call, HostController, TargetInfo};
 use crate::model::text::{Text, word};
-use crate::run::start::{Messages, StateChanges, prepare};
+use crate::run::start::{self, prepare, state_changes};
 use crate::symbols::process::Functions;
 use crate::target::spdk::{StateChange, Value};
 use crate::view::json::typed_line;
@@ -16,8 +17,8 @@ use anyhow::Result;
 use serde::Serialize;
 use serde_json::{Map, Value as Json, json};
 
+use super::{Lines, Taker, live};
 use crate::host::args::HostSpdkArgs;
-use crate::run::drive::turns::{Turns, stop_receiver};
 use crate::run::eprint_note;
 use crate::run::stdout::stdout;
 
@@ -84,10 +85,6 @@ fn messages_text(rows: &[MessageRow], out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Time between two looks at the functions that were passed on. One that is unloaded earlier has no
-/// name.
-const LOOK: Duration = Duration::from_millis(500);
-
 /// `process 7 (/usr/bin/nvmf_tgt, SPDK 26.05)`
 fn who(target: &TargetInfo) -> String {
     let pid = target.pid.unwrap_or_default();
@@ -106,42 +103,59 @@ fn verdict(number: u64, what: &str, lost: u64) {
     eprint_note(&format!("{grade}: {number} {what}, {lost} lost"));
 }
 
+impl Taker<StateChange> for Lines {
+    fn event(&mut self, change: &StateChange, _controllers: &[HostController]) -> Result<()> {
+        match self.json {
+            true => state_json(change, &mut self.out)?,
+            false => state_text(change, &mut self.out)?,
+        }
+        Ok(())
+    }
+
+    fn pause(&mut self) -> Result<bool> {
+        self.out.flush()?;
+        Ok(true)
+    }
+}
+
 /// Runs `host spdk`.
 ///
 /// # Errors
 /// One sentence each, with the exit code of its kind.
 pub fn states(args: &HostSpdkArgs) -> Result<()> {
     prepare(None)?;
-    let mut changes = StateChanges::of(&System::at("/"), args.pid)?;
-    let (who, probes) = (who(&changes.target()), changes.probes());
-    eprint_note(&format!("tracing {who} by {probes} USDT probes"));
-    let mut out = BufWriter::new(stdout());
-    let write = |change: &StateChange, out: &mut dyn Write| -> Result<()> {
-        match args.json {
-            true => state_json(change, out)?,
-            false => state_text(change, out)?,
-        }
-        Ok(())
-    };
-    let stop = stop_receiver()?;
-    let mut turns = Turns::begin(&stop, args.duration);
-    loop {
-        let more = changes.take(&mut |change| write(change, &mut out))?;
-        out.flush()?;
-        if changes.alive().is_err() || !turns.pause(more) {
-            break;
-        }
-    }
-    let alive = changes.alive();
-    let (hits, lost) = changes.end(&mut |change| write(change, &mut out))?;
+    let (changes, probes) = state_changes(&System::at("/"), args.pid)?;
+    eprint_note(&format!("tracing {} by {probes} USDT probes", who(changes.target())));
+    let mut lines = Lines::new(args.json);
+    let ended = live(changes, args.duration, &mut lines)?;
+    let ledger = ended.ledger.unwrap_or_default();
+    let (hits, lost): (u64, u64) = (ledger.hits.values().sum(), ledger.lost);
     if args.json {
         let line = json!({ "exact": lost == 0, "changes": hits, "lost": lost });
-        typed_line("spdk_end", &line, &mut out)?;
+        typed_line("spdk_end", &line, &mut lines.out)?;
     } else {
         verdict(hits, "changes of state", lost);
     }
-    out.flush()?;
-    alive
+    lines.out.flush()?;
+    ended.early
+}
+
+/// The messages so far: the function of SPDK, the function that was passed on, and how often.
+struct Calls {
+    functions: Functions,
+    counts: BTreeMap<(&'static str, u64), u64>,
+}
+
+impl Taker<Call> for Calls {
+    fn event(&mut self, call: &Call, _controllers: &[HostController]) -> Result<()> {
+        self.counts.insert((call.by, call.function), call.count);
+        Ok(())
+    }
+
+    fn pause(&mut self) -> Result<bool> {
+        self.functions.look_up(self.counts.keys().map(|(_, function)| *function));
+        Ok(true)
+    }
 }
 
 /// Runs `host msgs`.
@@ -150,33 +164,21 @@ pub fn states(args: &HostSpdkArgs) -> Result<()> {
 /// One sentence each, with the exit code of its kind.
 pub fn messages(args: &HostSpdkArgs) -> Result<()> {
     prepare(None)?;
-    let mut messages = Messages::of(&System::at("/"), args.pid)?;
-    eprint_note(&format!("tracing the messages of {}", who(&messages.target())));
-    let mut functions = Functions::of(args.pid);
-    let mut looked: Option<Instant> = None;
-    let stop = stop_receiver()?;
-    let mut turns = Turns::begin(&stop, args.duration);
-    loop {
-        if looked.is_none_or(|at| at.elapsed() >= LOOK) {
-            functions.look_up(messages.counts()?.iter().map(|c| c.function));
-            looked = Some(Instant::now());
-        }
-        if messages.alive().is_err() || !turns.pause(false) {
-            break;
-        }
-    }
-    let alive = messages.alive();
-    messages.stop();
-    let counts = messages.counts()?;
-    functions.look_up(counts.iter().map(|c| c.function));
-    let rows = counts.iter().map(|call| MessageRow {
-        call: call.by,
-        function: functions.name(call.function).map(Into::into),
-        address: call.function,
-        count: call.count,
+    let source = start::messages(&System::at("/"), args.pid)?;
+    eprint_note(&format!("tracing the messages of {}", who(source.target())));
+    let mut calls = Calls { functions: Functions::of(args.pid), counts: BTreeMap::new() };
+    let ended = live(source, args.duration, &mut calls)?;
+    calls.pause()?;
+    let rows = calls.counts.iter().map(|(&(call, address), &count)| MessageRow {
+        call,
+        function: calls.functions.name(address).map(Into::into),
+        address,
+        count,
     });
-    let rows: Vec<MessageRow> = rows.collect();
-    let (sent, lost): (u64, u64) = (counts.iter().map(|c| c.count).sum(), messages.lost()?);
+    let mut rows: Vec<MessageRow> = rows.collect();
+    rows.sort_by_key(|row| (row.call, Reverse(row.count), row.address));
+    let sent: u64 = rows.iter().map(|row| row.count).sum();
+    let lost = ended.ledger.unwrap_or_default().lost;
     let mut out = BufWriter::new(stdout());
     if args.json {
         for row in &rows {
@@ -189,7 +191,7 @@ pub fn messages(args: &HostSpdkArgs) -> Result<()> {
         verdict(sent, "messages", lost);
     }
     out.flush()?;
-    alive
+    ended.early
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `host trace`: the events of a target, as lines or in a recording.
 
-use std::io::{BufWriter, Write, stderr};
+use std::io::{Write, stderr};
 use std::path::Path;
 
 use crate::host::view::{event_json, event_text, ledger_text, target_json};
@@ -10,19 +10,12 @@ use crate::model::target::{HostController, HostEvent, name_of};
 use crate::units::{counted, size_text};
 use anyhow::Result;
 
-use super::{Taker, attach, live, observe, write_ledger};
+use super::{Lines, Taker, attach, live, observe, write_ledger};
 use crate::host::args::HostTraceArgs;
 use crate::run::eprint_note;
 use crate::run::recording::{FileSettings, FileWriter};
-use crate::run::stdout::{Stdout, stdout};
 
-/// Writes a line for each event.
-struct Lines {
-    json: bool,
-    out: BufWriter<Stdout>,
-}
-
-impl Taker for Lines {
+impl Taker<HostEvent> for Lines {
     fn event(&mut self, event: &HostEvent, controllers: &[HostController]) -> Result<()> {
         let name = name_of(controllers, event.ctrl());
         match self.json {
@@ -38,7 +31,7 @@ impl Taker for Lines {
     }
 }
 
-impl Taker for FileWriter {
+impl Taker<HostEvent> for FileWriter {
     fn event(&mut self, event: &HostEvent, _controllers: &[HostController]) -> Result<()> {
         self.target_event(event);
         Ok(())
@@ -51,14 +44,7 @@ impl Taker for FileWriter {
 }
 
 fn record(args: &HostTraceArgs, path: &Path) -> Result<()> {
-    let settings = FileSettings {
-        path,
-        force: args.force,
-        inputs: &[],
-        redact: false,
-        count: None,
-        keep: None,
-    };
+    let settings = FileSettings::whole(path, args.force, &[]);
     let source = attach(&args.target)?;
     let mut file = FileWriter::of_target(&settings, source.target().clone(), &System::at("/"))?;
     let ended = live(source, args.target.duration, &mut file)?;
@@ -81,7 +67,7 @@ pub fn run(args: &HostTraceArgs) -> Result<()> {
     if let Some(path) = &args.output {
         return record(args, path);
     }
-    let mut lines = Lines { json: args.target.json, out: BufWriter::new(stdout()) };
+    let mut lines = Lines::new(args.target.json);
     let ended = observe(&args.target, &mut lines)?;
     let Lines { json, mut out } = lines;
     if json {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::lines::{MOST_OPEN, SECOND, Unreads, numbered, time};
 use super::report::Report;
 use crate::model::target::{
-    HostClock, HostCommand, HostController, HostEvent, HostPoint, HostTimes, TargetInfo, TargetKind,
+    HostClock, HostCommand, HostController, HostEvent, HostPoint, HostTimes, TargetKind,
 };
 use crate::target::Imported;
 
@@ -63,16 +63,7 @@ fn code(rwbs: &str) -> Option<u8> {
 
 /// Reads a text.
 pub fn import(text: &str) -> (Imported, Report) {
-    let mut imported = Imported {
-        target: TargetInfo {
-            kind: TargetKind::Block,
-            by: "blkparse".into(),
-            clock: HostClock::Other,
-            resolution_ns: 1,
-            ..TargetInfo::default()
-        },
-        ..Imported::default()
-    };
+    let mut imported = Imported::of(TargetKind::Block, "blkparse", HostClock::Other, 1);
     let mut unread = Unreads::default();
     let mut devices: BTreeMap<&str, u32> = BTreeMap::new();
     let mut open: BTreeMap<(u32, (u64, u32)), HostCommand> = BTreeMap::new();
@@ -126,14 +117,13 @@ pub fn import(text: &str) -> (Imported, Report) {
             }
         }
     }
-    imported.events.extend(open.into_values().map(HostEvent::Unfinished));
     let controllers = devices.into_iter().map(|(name, number)| HostController {
         number,
         ..HostController::named(name.replace(',', ":"))
     });
     imported.controllers = controllers.collect();
     imported.controllers.sort_by_key(|c| c.number);
-    let imported = imported.finished();
+    let imported = imported.finished(open.into_values());
     let report = Report {
         format: "blkparse",
         lacks: LACKS.map(str::to_owned).to_vec(),

@@ -217,20 +217,6 @@ mod tests {
     }
 
     #[test]
-    fn doorbells_of_a_trace_have_their_times() {
-        let read = import(include_str!("../../tests/host/kvm.trace"), &BAR);
-        let of = |doorbell| {
-            let (times, in_user) = &read.doorbells[&doorbell];
-            (times.count(), times.sum(), *in_user)
-        };
-        assert_eq!(of((1, false)), (2, 25_000 + 31_000, 2));
-        assert_eq!(of((1, true)), (1, 4000, 0));
-        assert_eq!(read.doorbells.len(), 2);
-        // one write without an exit, one without an entry
-        assert_eq!((read.incomplete, read.unreads.0.len()), (2, 2));
-    }
-
-    #[test]
     fn lost_events_are_counted_and_end_what_was_open() {
         let exit = "a-1 [000] d.... 1.000001: kvm_exit: vcpu 0 reason EPT_MISCONFIG rip 0x0";
         let write = "a-1 [000] ..... 1.000002: kvm_mmio: mmio write len 4 gpa 0xfebd5008 val 0x1";

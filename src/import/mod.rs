@@ -67,14 +67,7 @@ const EXPECTED: &str = "it has no line of nvme:* tracepoints (ftrace, trace-cmd,
                         kvm:* tracepoints";
 
 fn settings<'a>(args: &'a ImportArgs, path: &'a Path) -> FileSettings<'a> {
-    FileSettings {
-        path,
-        force: args.force,
-        inputs: std::slice::from_ref(&args.text),
-        redact: false,
-        count: None,
-        keep: None,
-    }
+    FileSettings::whole(path, args.force, std::slice::from_ref(&args.text))
 }
 
 /// Reads tracepoints of the driver, and records their commands.

@@ -115,7 +115,7 @@ fn untraced(options: &InflightArgs, filter: Filter) -> Result<()> {
     let Some(interval) = options.interval else {
         return looks.take(None);
     };
-    let (mut turns, mut next) = (Turns::begin(&stop, None), Duration::ZERO);
+    let (mut turns, mut next) = (Turns::begin(stop, None), Duration::ZERO);
     loop {
         if turns.now() >= next {
             looks.take(None)?;

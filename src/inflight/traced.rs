@@ -16,7 +16,7 @@ use anyhow::{Context, Result};
 
 use super::Looks;
 use crate::inflight::args::InflightArgs;
-use crate::run::drive::{Input, Live, Run, Step};
+use crate::run::drive::{Live, Run, Step};
 use crate::run::inflight::Access;
 use crate::run::say_ledger;
 use crate::run::start::{LiveStacks, Preflight};
@@ -67,7 +67,7 @@ impl Looking<'_> {
     fn read(mut self, run: &mut Run<'_>) -> Result<()> {
         loop {
             match run.next()? {
-                Step::Tick(tick) => self.tick(run, tick.now)?,
+                Step::Tick { now, .. } => self.tick(run, now)?,
                 Step::Ended => break,
                 _ => {}
             }
@@ -108,14 +108,13 @@ pub fn run(
         .kstack
         .then(|| Stacks { live: LiveStacks::new(StackAt::Submit), known: BTreeMap::new() });
     let irq_entry = stacks.as_ref().and_then(|s| s.live.irq_entry());
-    let mut looking = Some(Looking {
+    let looking = Looking {
         looks: Looks { options, filter, system: ready.system.clone(), access, shown: 0 },
         interval,
         next: interval,
         stacks,
-    });
+    };
     let live = Live::new(ready, settings, None);
-    let input =
-        Input::live(Live { until: options.count.map_or(live.until, |_| ""), irq_entry, ..live });
-    input.each(&mut |run| looking.take().context("one run")?.read(run))
+    let live = Live { until: options.count.map_or(live.until, |_| ""), irq_entry, ..live };
+    live.run(|run| looking.read(run))
 }

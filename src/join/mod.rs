@@ -15,7 +15,7 @@ use crate::model::text::printable;
 use crate::recording::{Fact, HostRecording};
 use crate::run::args::common::{ColorArg, JSON, JSON_LONG, ONLY_EXAMPLES, number};
 use crate::run::args::filter::ctrl_instance;
-use crate::run::drive::{FileReader, Names, Run, Seen, Step};
+use crate::run::drive::{FileReader, Names, Run, Step};
 use crate::run::exit::usage;
 use crate::run::input;
 use crate::run::input::{check_target_end, read_recording};
@@ -80,7 +80,6 @@ fn read_guest(path: &Path, ctrls: BTreeSet<u32>) -> Result<(Driver, FileReader)>
     settings.filter.ctrls = ctrls;
     let mut replay = FileReader::open(path, &settings)?;
     replay.require_pairs()?;
-    replay.show_progress();
     let mut guest = Driver {
         commands: Vec::new(),
         without_times: 0,
@@ -93,9 +92,9 @@ fn read_guest(path: &Path, ctrls: BTreeSet<u32>) -> Result<(Driver, FileReader)>
     let mut run = Run::of(&mut replay);
     loop {
         match run.next()? {
-            Step::Event(Seen { event, names, .. }) => guest.event(event, names)?,
+            Step::Event { event, names, .. } => guest.event(event, names)?,
             Step::Fact(fact) => guest.fact(fact),
-            Step::Tick(_) => {}
+            Step::Tick { .. } => {}
             Step::Ended => break,
         }
     }
@@ -114,36 +113,35 @@ fn clock(
     let of_one_boot = boots.0.is_some() && boots.0 == boots.1;
     let is_monotonic = host.target.clock == HostClock::Monotonic;
     let is_same = of_one_boot && is_monotonic;
-    let read = |name: &str, third| {
-        if !is_monotonic {
-            let clock = "the times of the host side are not of its CLOCK_MONOTONIC";
-            return Err(usage(format!("--clock {name}: {clock}; use --clock pairs")));
+    let usual = if is_same { JoinClock::Same } else { JoinClock::Pairs };
+    let clock = args.clock.unwrap_or(usual);
+    let refused = |why: &str| Err(usage(format!("--clock {why}; use --clock pairs")));
+    let (name, third) = match clock {
+        JoinClock::Pairs => return Ok((clock, None)),
+        JoinClock::Same if is_same => return Ok((clock, Some(Offset::same()))),
+        JoinClock::Same => {
+            return refused("same: the recordings are not of one boot with one clock");
         }
-        let times = || guest.commands.iter().map(|c| c.issue_ns.cast_signed());
-        let span = times().min().zip(times().max()).unwrap_or((i64::MAX, i64::MIN));
-        let offset = by_readings(&guest.readings, &host.readings, third, span);
-        offset.map_err(|e| usage(format!("--clock {name}: {e}; use --clock pairs")))
+        JoinClock::Tsc => ("tsc", SharedReference::Tsc),
+        JoinClock::Ptp => ("ptp", SharedReference::Ptp),
     };
-    if args.clock == Some(JoinClock::Tsc) {
-        let mut recordings = [(&args.guest, replay.info()), (&args.host, &host.info)].into_iter();
-        if let Some((path, _)) = recordings.find(|(_, info)| info.arch == "aarch64") {
-            let shown = printable(path);
-            let why = "was made on arm64, which has no TSC; use --clock ptp or --clock pairs";
-            return Err(usage(format!("--clock tsc: {shown} {why}")));
-        }
+    let mut recordings = [(&args.guest, replay.info()), (&args.host, &host.info)].into_iter();
+    let on_arm = recordings.find(|(_, info)| info.arch == "aarch64");
+    if let (JoinClock::Tsc, Some((path, _))) = (clock, on_arm) {
+        let shown = printable(path);
+        let why = "was made on arm64, which has no TSC; use --clock ptp or --clock pairs";
+        return Err(usage(format!("--clock tsc: {shown} {why}")));
     }
-    Ok(match args.clock {
-        None if !is_same => (JoinClock::Pairs, None),
-        Some(JoinClock::Pairs) => (JoinClock::Pairs, None),
-        None | Some(JoinClock::Same) if is_same => (JoinClock::Same, Some(Offset::same())),
-        None | Some(JoinClock::Same) => {
-            return Err(usage(
-                "--clock same: the recordings are not of one boot with one clock; use --clock pairs",
-            ));
-        }
-        Some(JoinClock::Tsc) => (JoinClock::Tsc, Some(read("tsc", SharedReference::Tsc)?)),
-        Some(JoinClock::Ptp) => (JoinClock::Ptp, Some(read("ptp", SharedReference::Ptp)?)),
-    })
+    if !is_monotonic {
+        let why = "the times of the host side are not of its CLOCK_MONOTONIC";
+        return refused(&format!("{name}: {why}"));
+    }
+    let times = || guest.commands.iter().map(|c| c.issue_ns.cast_signed());
+    let span = times().min().zip(times().max()).unwrap_or((i64::MAX, i64::MIN));
+    match by_readings(&guest.readings, &host.readings, third, span) {
+        Ok(offset) => Ok((clock, Some(offset))),
+        Err(why) => refused(&format!("{name}: {why}")),
+    }
 }
 
 /// A pair of `--ctrl`: the controller in the guest, and its name on the host side.
@@ -251,8 +249,7 @@ pub fn run(args: &JoinArgs) -> Result<()> {
     let resolution = host.target.resolution_ns;
     let join = Join::new(commands, served, resolution, known, is_whole);
     if let Some(path) = &args.output {
-        let ctrls = pairs.values().copied().collect();
-        timeline::write((args, path), (&replay, &host), &join, &ctrls)?;
+        timeline::write((args, path), (&replay, &host), &join)?;
         replay.check_complete()?;
         return check_target_end(&host, &args.host);
     }

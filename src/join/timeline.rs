@@ -2,14 +2,14 @@
 //! Both machines on one time line: the guest's recording as `export --format perfetto` writes it, and
 //! the commands of the host side with their times on the guest's clock.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io::BufWriter;
 use std::path::Path;
 use std::time::Duration;
 
 use crate::join::pairing::{Join, Offset};
 use crate::model::stage::StageSet;
-use crate::model::target::{HostCommand, HostEvent};
+use crate::model::target::HostCommand;
 use crate::model::text::Text;
 use crate::recording::HostRecording;
 use crate::run::exit::usage;
@@ -36,43 +36,22 @@ fn shift(offset: &Offset, host_ns: u64, near_ns: u64) -> i64 {
     steps - host
 }
 
-/// The commands of these controllers of the host side with their shifts, by their ends on the guest's
-/// clock. A command with a partner has the offset that its parts in the report have.
-fn on_host<'a>(
-    host: &'a HostRecording,
-    join: &Join,
-    ctrls: &BTreeSet<u32>,
-    offset: &Offset,
-) -> Vec<(&'a HostCommand, i64)> {
-    let mut issues = BTreeMap::new();
-    for &(g, h) in &join.matches.pairs {
-        let served = &join.host[h];
-        let command = &served.command;
-        let key = (command.ctrl, command.qid, command.cid, served.first_ns);
-        issues.insert(key, join.guest[g].issue_ns);
-    }
+/// The commands of the host side with their shifts, by their ends on the guest's clock. A command with a
+/// partner has the offset that its parts in the report have.
+fn on_host<'j>(join: &'j Join, offset: &Offset) -> Vec<(&'j HostCommand, i64)> {
+    let partners: BTreeMap<usize, usize> =
+        join.matches.pairs.iter().map(|&(guest, host)| (host, guest)).collect();
     let near_ns = join.guest.first().map_or(0, |guest| guest.issue_ns);
-    let commands = host.events.iter().filter_map(|event| match event {
-        HostEvent::Command(command) if ctrls.contains(&command.ctrl) => Some(command),
-        _ => None,
+    let shifted = join.host.iter().enumerate().map(|(n, served)| {
+        let shift_ns = match partners.get(&n) {
+            Some(&guest) => -offset.at(join.guest[guest].issue_ns.cast_signed()),
+            None => shift(offset, served.first_ns, near_ns),
+        };
+        (served, shift_ns)
     });
-    let mut shifted: Vec<(&HostCommand, i64)> = commands
-        .filter_map(|command| {
-            let (first_ns, _) = command.times.ends()?;
-            command.qid.zip(command.cid)?;
-            let key = (command.ctrl, command.qid, command.cid, first_ns);
-            let shift_ns = match issues.get(&key) {
-                Some(issue_ns) => -offset.at(issue_ns.cast_signed()),
-                None => shift(offset, first_ns, near_ns),
-            };
-            Some((command, shift_ns))
-        })
-        .collect();
-    shifted.sort_by_key(|(command, shift_ns)| {
-        let (_, last_ns) = command.times.ends().unwrap_or_default();
-        last_ns.cast_signed().wrapping_add(*shift_ns)
-    });
-    shifted
+    let mut shifted: Vec<_> = shifted.collect();
+    shifted.sort_by_key(|(served, by)| served.last_ns.cast_signed().wrapping_add(*by));
+    shifted.into_iter().map(|(served, by)| (&served.command, by)).collect()
 }
 
 /// Writes the time line, and reports what is in it.
@@ -83,7 +62,6 @@ pub fn write(
     (args, path): (&JoinArgs, &Path),
     (replay, host): (&FileReader, &HostRecording),
     join: &Join,
-    ctrls: &BTreeSet<u32>,
 ) -> Result<()> {
     let Some(offset) = &join.matches.offset else {
         return Err(usage(
@@ -105,7 +83,7 @@ pub fn write(
     let (_, ended) = add(guest, &mut perfetto, &mut counts, &failed)?;
     let error_ns = join.error_ns().unwrap_or_default();
     let mut shown = 0_u64;
-    for (command, shift_ns) in on_host(host, join, ctrls, offset) {
+    for (command, shift_ns) in on_host(join, offset) {
         let name = host.name_of(command.ctrl);
         let served = OnHost { command, name: &name, shift_ns, error_ns };
         shown += u64::from(perfetto.on_host(&served).map_err(failed)?);

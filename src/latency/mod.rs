@@ -29,7 +29,7 @@ use anyhow::Result;
 
 use crate::latency::args::LatencyOptions;
 use crate::run::drive::{
-    CountedBy, FileReader, Form, Input, Live, Names, Run, SUMS_ARE_SLOW, Step, count, ledger,
+    FileReader, Heading, Live, Names, Run, SUMS_ARE_SLOW, Step, count, each, ledger_of_rows,
     open_all,
 };
 use crate::run::start::Preflight;
@@ -353,16 +353,16 @@ impl Counting<'_> {
     fn read(mut self, run: &mut Run<'_>) -> Result<()> {
         loop {
             match run.next()? {
-                Step::Event(seen) => {
-                    self.before(seen.event, seen.later)?;
-                    if seen.is_selected {
-                        self.command(seen.event, seen.names)?;
+                Step::Event { event, is_selected, names, later } => {
+                    self.before(event, later)?;
+                    if is_selected {
+                        self.command(event, names)?;
                     }
                 }
                 Step::Fact(fact) => self.fact(fact),
-                Step::Tick(tick) => {
+                Step::Tick { now, .. } => {
                     self.flush_commands()?;
-                    self.tick(run, tick.now)?;
+                    self.tick(run, now)?;
                 }
                 Step::Ended => break,
             }
@@ -416,7 +416,7 @@ impl Counting<'_> {
                 }
                 None => {
                     sums = session.snapshot()?;
-                    found = ledger(session, CountedBy::Programs(&sums), None)?;
+                    found = ledger_of_rows(session, &sums, None)?;
                     &sums
                 }
             };
@@ -441,9 +441,10 @@ fn with_span(mut ledger: Ledger, shown: StageSet) -> Ledger {
 /// One sentence each, with the exit code of its kind. Nothing stays attached.
 pub fn run(options: &LatencyOptions) -> Result<()> {
     let settings = &options.settings;
-    let input = if options.from.is_empty() {
+    let mut read = |run: &mut Run<'_>| Counting::new(options, run).read(run);
+    if options.from.is_empty() {
         let ready = Preflight::check(settings)?;
-        Input::live(Live {
+        let live = Live {
             exec: &options.exec.program,
             until: "; Ctrl-C for the final report",
             advice: match options.commands {
@@ -453,61 +454,10 @@ pub fn run(options: &LatencyOptions) -> Result<()> {
                 false => SUMS_ARE_SLOW,
             },
             ..Live::new(ready, settings, options.schedule.end())
-        })
-    } else {
-        let files = open_all(&options.from.files, settings, &FileReader::require_pairs)?;
-        let form = Form {
-            json: options.json,
-            color: options.session.color.on_stdout(options.json),
-            ledger_apart: false,
-            has_header: true,
-            writes_at_end: options.schedule.interval.is_none(),
         };
-        Input::files(files, form)
-    };
-    input.each(&mut |run| Counting::new(options, run).read(run))
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::StageSet;
-    use serde_json::Value;
-
-    use super::*;
-    use crate::cli::Command;
-    use crate::cli::tests::parsed;
-    use crate::run::args::common::SessionOptions;
-    use crate::testing::snapshot::{READS, cell};
-
-    /// A snapshot with this many reads.
-    fn snapshot(reads: u64) -> Snapshot {
-        let mut snapshot = Snapshot::default();
-        let reads = vec![&[1000][..]; reads as usize];
-        let cell = cell(StageSet::Total, 0, &reads);
-        snapshot.cells.insert((READS, 0), cell);
-        snapshot
+        return live.run(read);
     }
-
-    /// Numbers of reads in two interim reports and the final one.
-    fn counts(words: &str) -> Vec<u64> {
-        let command = parsed(&format!("latency --json {words}"));
-        let Command::Latency(args) = command.unwrap() else { panic!() };
-        let options = args.checked().unwrap();
-        let (mut reports, mut out) = (Reports::new(&options, &options.settings), vec![]);
-        let second = Duration::from_secs(1);
-        assert_eq!(reports.next(), Some(second));
-        reports.interim(second, &snapshot(3), Ledger::default(), &mut out).unwrap();
-        reports.interim(2 * second, &snapshot(5), Ledger::default(), &mut out).unwrap();
-        let at = 3 * second;
-        reports.last((at, at), &snapshot(9), Ledger::default(), &mut out).unwrap();
-        let lines = std::str::from_utf8(&out).unwrap().lines();
-        let reports = lines.map(|line| serde_json::from_str::<Value>(line).unwrap());
-        reports.map(|r| r["rows"][0]["count"].as_u64().unwrap()).collect()
-    }
-
-    #[test]
-    fn reports_of_a_vector_are_of_the_run_so_far_or_of_the_interval() {
-        assert_eq!(counts("1"), [3, 5, 9]);
-        assert_eq!(counts("1 --delta"), [3, 2, 9]);
-    }
+    let files = open_all(&options.from.files, settings, &FileReader::require_pairs)?;
+    let heading = if options.json { Heading::Json } else { Heading::Own };
+    each(files, heading, options.schedule.interval.is_some(), &mut read)
 }

@@ -2,7 +2,6 @@
 
 use super::super::reduced::reduced;
 use super::*;
-use proptest::prelude::*;
 
 /// BTF of these types and names.
 fn blob(types: &[u32], names: &[u8]) -> Vec<u8> {
@@ -124,23 +123,4 @@ fn a_cut_file_is_refused() {
         assert!(Btf::parse(&whole[..length]).is_none(), "{length} bytes");
     }
     assert!(Btf::parse(&blob(&[0, 31 << 24, 0], b"\0")).is_none(), "kind");
-}
-
-proptest! {
-    #[test]
-    fn no_types_make_it_panic(types: Vec<u32>, names in prop::collection::vec(any::<u8>(), 0..32)) {
-        let names = [&names[..], &[0]].concat();
-        if let Some(btf) = Btf::parse(&blob(&types, &names)) {
-            let _ = (btf.structure("a"), btf.tracepoint_arguments("a"));
-        }
-    }
-}
-
-#[test]
-fn a_name_passes_by_its_kind_and_first_bytes() {
-    let filter = NameFilter::of([(4, "bio"), (12, "nvme_setup_cmd")].into_iter());
-    assert!(filter.passes(4, b"bio\0x"));
-    assert!(filter.passes(12, b"nvme_setup_cmd\0"));
-    assert!(!filter.passes(4, b"bios\0"));
-    assert!(!filter.passes(12, b"bio\0"));
 }

@@ -4,12 +4,10 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
 
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
 
-use crate::machine::process::{self, MAX_BINARY, unreadable};
-use anyhow::Result;
+use crate::machine::process::{self, MAX_BINARY};
 
 /// What is needed of an executable.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -104,15 +102,6 @@ pub fn section<'f>(file: &'f [u8], name: &str) -> Option<&'f [u8]> {
 }
 
 impl Symbols {
-    /// Reads an executable.
-    ///
-    /// # Errors
-    /// If it cannot be read, or is no ELF file.
-    pub fn read(path: &Path) -> Result<Self> {
-        let file = process::open(path).map_err(|e| unreadable(path, &e.to_string()))?;
-        Self::of(&file).map_err(|e| unreadable(path, &e))
-    }
-
     /// Reads an open executable of at most [`MAX_BINARY`] bytes.
     ///
     /// # Errors
@@ -222,6 +211,7 @@ fn local_functions(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
 
     #[test]
     #[cfg(target_arch = "x86_64")]
@@ -264,10 +254,11 @@ mod tests {
 
     #[test]
     fn this_program_has_functions() {
-        let own = Symbols::read(Path::new("/proc/self/exe"));
+        let read = |path| Symbols::of(&process::open(Path::new(path)).unwrap());
+        let own = read("/proc/self/exe");
         assert!(own.is_ok(), "{own:?}");
         #[cfg(target_arch = "x86_64")]
         assert!(own.unwrap().probe("main").is_some());
-        assert!(Symbols::read(Path::new("/proc/self/cmdline")).is_err());
+        assert!(read("/proc/self/cmdline").is_err());
     }
 }

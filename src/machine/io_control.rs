@@ -139,8 +139,6 @@ impl System {
 mod tests {
     use super::super::tests::TestMachine;
     use super::*;
-    use proptest::prelude::any;
-    use proptest::proptest;
 
     const DISK: Number = [259, 1];
 
@@ -154,54 +152,10 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_has_its_limits_with_their_cgroups() {
-        let all = known(&[
-            (
-                "b.slice/one.service/io.max",
-                "259:0 rbps=max wbps=max riops=10 wiops=max\n\
-                 259:1 rbps=1048576 wbps=max riops=60 wiops=max\n",
-            ),
-            ("a.slice/io.max", "259:1 rbps=max wbps=max riops=max wiops=5\n"),
-            ("c.slice/io.max", "259:1 rbps=max wbps=max riops=max wiops=max\n"),
-            ("d.slice/io.max", "nonsense\n259:1\n259 rbps=1\n"),
-            ("$(reboot)\u{1b}[2J\nx/io.max", "259:2 rbps=max wbps=max riops=1 wiops=max\n"),
-        ]);
-        let shown = |disk| -> Vec<String> {
-            let found = all.limits(disk);
-            assert!(!found.more);
-            found.cgroups.iter().map(|limit| format!("{} {limit}", limit.cgroup)).collect()
-        };
-        assert_eq!(shown(DISK), ["/a.slice wiops=5", "/b.slice/one.service rbps=1048576 riops=60"]);
-        assert_eq!(shown([259, 2]), ["/$(reboot)\\u{1b}[2J\\nx riops=1"]);
-        assert_eq!(all.limits([259, 7]), IoLimits::default());
-    }
-
-    #[test]
     fn what_has_no_room_is_said() {
         let paths: Vec<_> = (0..MOST_LIMITS + 1).map(|n| format!("{n}/io.max")).collect();
         let files: Vec<_> = paths.iter().map(|path| (path.as_str(), "259:1 riops=5\n")).collect();
         let found = known(&files).limits(DISK);
         assert_eq!((found.cgroups.len(), found.more), (MOST_LIMITS, true));
-    }
-
-    #[test]
-    fn io_cost_is_on_or_off_by_disk() {
-        let on = "259:1 enable=1 ctrl=user rpct=95.00 rlat=5000 min=50.00 max=150.00\n";
-        let all = known(&[("io.cost.qos", &format!("{on}259:2 enable=0 ctrl=auto\n"))]);
-        let of = |disk| all.cost(disk).unwrap().to_string();
-        assert!(of(DISK).starts_with("on (ctrl=user rpct=95.00"));
-        assert_eq!((of([259, 2]), of([259, 3])), ("off".into(), "off".into()));
-        assert!(known(&[("a/io.max", "")]).cost(DISK).is_none());
-        assert_eq!(System::at("/nonexistent").io_control(), None);
-    }
-
-    proptest! {
-        #[test]
-        fn any_text_has_limits_or_none(text in any::<String>(), line in "[0-9:]{0,8} [a-z=0-9 ]{0,40}") {
-            let mut all = IoControl::default();
-            all.add(&"/x".into(), &text);
-            all.add(&"/x".into(), &line);
-            let _ = (number(&text), cost(&text), all.limits(DISK));
-        }
     }
 }

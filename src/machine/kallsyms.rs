@@ -148,9 +148,6 @@ pub(crate) fn any_line(path: &Path, mut wanted: impl FnMut(&[u8]) -> bool) -> io
 mod tests {
     use super::super::tests::TestMachine;
     use super::*;
-    use proptest::collection::vec;
-    use proptest::prelude::any;
-    use proptest::proptest;
 
     const SYMBOLS: &str = "\
 0000000000000000 A fixed_percpu_data
@@ -196,23 +193,5 @@ ffffffffc09f0000 t nvme_setup_cmd\t[nvme_core]
             assert_eq!(machine(text).lists_variables(), lists, "{text}");
         }
         assert!(System::at("/nonexistent").lists_variables());
-    }
-
-    #[test]
-    fn clones_count_as_the_function_and_cold_pieces_do_not() {
-        let wanted = Wanted::new(&["nvme_prep_rq", "nvme_irq"]);
-        for yes in ["nvme_prep_rq", "nvme_prep_rq.part.0", "nvme_irq.constprop.0.isra.0"] {
-            assert_eq!(wanted.pick(yes.as_bytes()).as_deref(), Some(yes));
-        }
-        for no in ["nvme_prep_rq_batch", "nvme_irq.cold", "__pfx_nvme_irq", "", "."] {
-            assert_eq!(wanted.pick(no.as_bytes()), None, "{no}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn any_line_is_taken_apart_or_passed_over(line in vec(any::<u8>(), 0..60)) {
-            let _ = fields(&line);
-        }
     }
 }

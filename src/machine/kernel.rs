@@ -383,17 +383,6 @@ mod tests {
     use super::*;
     use std::rc::Rc;
 
-    #[test]
-    fn lockdown_is_the_word_in_brackets() {
-        let machine = TestMachine::new(&[]);
-        assert_eq!(machine.lockdown_level(), Lockdown::None);
-        let file = "sys/kernel/security/lockdown";
-        machine.put(file, "none integrity [confidentiality]\n");
-        assert_eq!(machine.lockdown_level(), Lockdown::Confidentiality);
-        machine.put(file, "none [integrity] confidentiality\n");
-        assert_eq!(machine.lockdown_level(), Lockdown::Integrity);
-    }
-
     /// BTF of one structure, whose fields are pointers to void, and of functions with this number of arguments.
     fn btf_with(name: &str, fields: &[&str], functions: &[(&str, u32)]) -> Vec<u8> {
         let (mut strings, mut types) = (vec![0], vec![]);
@@ -577,5 +566,16 @@ mod tests {
         let (less, more) = (Some(Voluntary), Some(Full));
         let modes = [-1, 0, 1, 2, 3, 4].map(of_value);
         assert_eq!(modes, [None, less, less, more, more, None]);
+    }
+
+    #[test]
+    fn lockdown_is_the_word_in_brackets() {
+        let machine = TestMachine::new(&[]);
+        assert_eq!(machine.lockdown_level(), Lockdown::None);
+        let file = "sys/kernel/security/lockdown";
+        machine.put(file, "none integrity [confidentiality]\n");
+        assert_eq!(machine.lockdown_level(), Lockdown::Confidentiality);
+        machine.put(file, "none [integrity] confidentiality\n");
+        assert_eq!(machine.lockdown_level(), Lockdown::Integrity);
     }
 }

@@ -281,8 +281,6 @@ mod tests {
     use super::super::tests::TestMachine;
     use super::*;
     use crate::model::machine::UpperDisk;
-    use proptest::prelude::any;
-    use proptest::proptest;
 
     /// The doctor's snapshots have the rest.
     #[test]
@@ -317,13 +315,6 @@ mod tests {
         }
         for wrong in ["a", "3-1", "0-4294967295", "1,"] {
             assert_eq!(list_length(wrong), None, "{wrong}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn any_text_is_a_list_or_none(text in any::<String>(), list in "[0-9,-]{0,30}") {
-            let _ = (list_length(&text), list_length(&list), bracketed(&text));
         }
     }
 

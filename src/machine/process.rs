@@ -3,6 +3,7 @@
 
 use super::System;
 use crate::error::{Failure, Kind};
+use crate::model::target::TargetKind;
 use crate::model::text::{Text, printable};
 use anyhow::{Error, Result};
 use rustix::fs::{
@@ -73,8 +74,6 @@ pub struct Process {
     pub name: Text,
     /// Its arguments.
     pub args: Vec<String>,
-    /// Its version, if its executable has one that is known.
-    pub version: Option<String>,
 }
 
 impl Process {
@@ -90,8 +89,7 @@ impl Process {
     fn of(system: &System, pid: u32, has_arguments: impl Fn(&str) -> bool) -> Result<Self> {
         let exe = system.path(&format!("proc/{pid}/exe"));
         let name = fs::read_link(&exe).map_err(|error| not_visible(pid, &error))?;
-        let mut process =
-            Self { pid, exe, name: Text::from_os(&name), args: Vec::new(), version: None };
+        let mut process = Self { pid, exe, name: Text::from_os(&name), args: Vec::new() };
         if has_arguments(process.program()) {
             let args = read_some(&system.path(&format!("proc/{pid}/cmdline")), MAX_ARGS);
             let args = args.unwrap_or_default();
@@ -118,11 +116,6 @@ impl Process {
         name.rsplit('/').next().unwrap_or_default()
     }
 
-    /// Whether an SPDK target has this name.
-    pub fn is_spdk(&self) -> bool {
-        ["nvmf_tgt", "spdk_tgt"].contains(&self.program())
-    }
-
     /// The NVMe controllers on QEMU's command line, each with its serial number, if it has one there.
     pub fn nvme_serials(&self) -> Vec<Option<String>> {
         let devices = self.args.iter().filter(|arg| is_controller(arg));
@@ -133,9 +126,14 @@ impl Process {
         devices.collect()
     }
 
-    /// Whether it is QEMU with an NVMe controller on its command line.
-    pub fn is_qemu_with_nvme(&self) -> bool {
-        self.program().starts_with(QEMU) && self.args.iter().any(|arg| is_controller(arg))
+    /// The target that it is: QEMU with an NVMe controller on its command line, or SPDK by its name.
+    pub fn kind(&self) -> Option<TargetKind> {
+        let program = self.program();
+        if ["nvmf_tgt", "spdk_tgt"].contains(&program) {
+            return Some(TargetKind::Spdk);
+        }
+        let is_qemu = program.starts_with(QEMU) && self.args.iter().any(|arg| is_controller(arg));
+        is_qemu.then_some(TargetKind::Qemu)
     }
 }
 
@@ -390,11 +388,10 @@ mod tests {
                 exe: PathBuf::new(),
                 name: "/usr/bin/qemu-system-x86_64 (deleted)".into(),
                 args: args.iter().map(|&a| a.into()).collect(),
-                version: None,
             };
             let found = qemu.nvme_serials();
             assert_eq!(found.iter().map(Option::as_deref).collect::<Vec<_>>(), serials);
-            assert_eq!(qemu.is_qemu_with_nvme(), !serials.is_empty());
+            assert_eq!(qemu.kind().is_some(), !serials.is_empty());
         }
     }
 

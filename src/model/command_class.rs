@@ -177,18 +177,4 @@ mod tests {
         }
         assert!(SizeClass::of(512) < SizeClass::of(4096));
     }
-
-    #[test]
-    fn what_was_not_observed_is_none() {
-        for (bits, idle, softirq, announced) in [
-            (0, None, None, None),
-            (bit::IRQ | bit::IDLE | bit::SOFTIRQ_KNOWN, Some(true), Some(false), None),
-            (bit::RUNG, None, None, Some(Announcement::Rung)),
-            (bit::RUNG | bit::ELIDED, None, None, None),
-        ] {
-            let found = Conditions::from_bits(bits);
-            assert_eq!((found.cpu_idle(), found.in_softirq()), (idle, softirq), "{bits:#x}");
-            assert_eq!(found.announcement(), announced, "{bits:#x}");
-        }
-    }
 }

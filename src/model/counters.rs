@@ -38,11 +38,10 @@ pub enum Count {
     NoBio,
     BiosFull,
     UnpairedWait,
-    NoCpu,
 }
 
 /// All exceptions, by number.
-pub const COUNTS: [Count; 32] = [
+pub const COUNTS: [Count; 31] = [
     Count::Filtered,
     Count::FilteredDone,
     Count::Untracked,
@@ -74,7 +73,6 @@ pub const COUNTS: [Count; 32] = [
     Count::NoBio,
     Count::BiosFull,
     Count::UnpairedWait,
-    Count::NoCpu,
 ];
 
 /// Counters of one CPU, or summed over all.
@@ -124,21 +122,5 @@ impl Failures {
     pub fn types(&self) -> impl Iterator<Item = (StatusType, u64)> {
         let kinds = (0_u16..).map(|number| Status(number << 8).kind());
         kinds.zip(self.by_type)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn counts_come_with_their_type() {
-        let failures = Failures { by_type: [1, 2, 3, 4, 5, 6, 7, 8], retried: 0 };
-        let types: Vec<_> = failures.types().collect();
-        assert_eq!(types[0], (StatusType::Generic, 1));
-        assert_eq!(types[2], (StatusType::Media, 3));
-        assert_eq!(types[4], (StatusType::Reserved(4), 5));
-        assert_eq!(types[7], (StatusType::Vendor, 8));
-        assert_eq!(types.len(), TYPES);
     }
 }

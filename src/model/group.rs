@@ -389,30 +389,4 @@ mod tests {
             assert_eq!(limits.class(bytes), limited, "{bytes}");
         }
     }
-
-    #[test]
-    fn limits_of_sizes_follow_their_key() {
-        let keys = |text: &str| {
-            let words: Result<Vec<ByWord>, _> = text.split(',').map(str::parse).collect();
-            ByWord::keys(&words?)
-        };
-        let size = |limits| By::Size(SizeLimits(limits));
-        for (text, want) in [
-            ("disk,size", vec![By::Disk, size(0)]),
-            ("size=16K,64K,disk,disk", vec![size(16 << 10 | 64 << 10), By::Disk]),
-            ("opcode,size=512", vec![By::Opcode, size(512)]),
-        ] {
-            assert_eq!(keys(text), Ok(want), "{text}");
-        }
-        for (text, why) in [
-            ("64K", "follow"),
-            ("size,64K", "follow"),
-            ("size=16K,disk,64K", "follow"),
-            ("size=", "size"),
-            ("size=12K", "power of two"),
-            ("siez=16K", "not a key"),
-        ] {
-            assert!(keys(text).unwrap_err().contains(why), "{text}");
-        }
-    }
 }

@@ -213,12 +213,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cgroup_is_within_itself_and_those_above() {
-        assert!(is_within("/a/b", "/a/b") && is_within("/a/b", "/a/") && is_within("/a", "/"));
-        assert!(!is_within("/ab", "/a") && !is_within("/a", "/a/b"));
-    }
-
-    #[test]
     fn a_word_has_the_number_of_bios_and_the_wait() {
         let bios = Bios::of_word(3 << 48 | 1_500_000);
         assert_eq!(bios, Bios::new(3, 1_500_000));

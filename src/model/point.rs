@@ -174,16 +174,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_optional_point_has_a_bit_of_its_own() {
-        let bits: Vec<Pattern> = Point::ALL.iter().filter_map(|m| m.pattern_bit()).collect();
-        assert_eq!(bits.len(), Point::ALL.len() - 2);
-        assert_eq!(bits.iter().sum::<Pattern>() + NO_SETUP + NO_COMPLETE, ALL_POINTS);
-        assert!(Point::SetupOut.seen_in(0) && Point::Complete.seen_in(0));
-        assert!(!Point::SetupOut.seen_in(NO_SETUP) && Point::SetupOut.seen_in(NO_COMPLETE));
-        assert!(!Point::Complete.seen_in(NO_COMPLETE) && Point::Complete.seen_in(NO_SETUP));
-    }
-
-    #[test]
     fn a_record_has_the_bits_of_a_pattern_and_one_for_all_points_before_the_request() {
         for (n, point) in IN_RECORDS.into_iter().enumerate() {
             assert_eq!(point.pattern_bit(), Some(1 << n));

@@ -101,6 +101,11 @@ impl HostController {
     pub fn named(name: impl Into<Text>) -> Self {
         Self { name: name.into(), ..Self::default() }
     }
+
+    /// A controller of QEMU.
+    pub fn of_qemu(serial: &str) -> Self {
+        Self { serial: Some(serial.into()), ..Self::named(format!("qemu:{serial}")) }
+    }
 }
 
 /// The name of a controller among these, or its number.
@@ -154,13 +159,7 @@ impl HostPoint {
 
     /// The name in reports and JSON.
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Fetch => "fetch",
-            Self::BackendSubmit => "backend_submit",
-            Self::BackendDone => "backend_done",
-            Self::Post => "post",
-            Self::Interrupt => "interrupt",
-        }
+        ["fetch", "backend_submit", "backend_done", "post", "interrupt"][self as usize]
     }
 }
 

@@ -236,20 +236,6 @@ mod tests {
     use crate::model::point::HAS_BEFORE;
     use proptest::prelude::*;
 
-    #[test]
-    fn an_unobserved_doorbell_is_no_zero_stage() {
-        let points = [100, 0, 200, 0, 0, 0, 700, 750, 0];
-        let pattern = 0b010_0001; // start, cqe
-        let line = Timeline::new(points, pattern);
-        let segments = line.segments(StageSet::Basic).unwrap();
-        let named: Vec<_> = segments.iter().map(|s| (s.run.name(), s.ns)).collect();
-        assert_eq!(
-            named,
-            [("queue".into(), 100), ("submit+device".into(), 500), ("complete".into(), 50)]
-        );
-        assert_eq!(line.total(StageSet::Basic), Some(650));
-    }
-
     proptest! {
         #[test]
         fn stages_add_up_to_the_total_to_the_nanosecond(

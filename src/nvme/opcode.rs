@@ -318,30 +318,4 @@ mod tests {
             }
         }
     }
-
-    #[test]
-    fn a_slip_of_the_finger_gets_a_suggestion() {
-        for (text, want) in [
-            ("raed", Some("read")),
-            ("io:wirte", Some("write")),
-            ("dataset-managment", Some("dataset-management")),
-            ("io:identify", Some("identify")),
-            ("x", None),
-            ("frobnicate", None),
-        ] {
-            assert_eq!(parse(text).unwrap_err().suggestion, want);
-        }
-    }
-
-    #[test]
-    fn nonsense_is_refused_and_the_error_says_what_to_do() {
-        for text in ["", "io:", "0x", "256", "0x100", "-1", "+2", "0x+2", "nvm:read", "réad😀"] {
-            let error = parse(text).unwrap_err();
-            assert_eq!(error.text, text);
-            assert!(error.to_string().contains("0x02"), "{error}");
-        }
-        let error = parse("Raed").unwrap_err().to_string();
-        assert!(error.starts_with("`Raed` is neither"), "{error}");
-        assert!(error.contains("did you mean `read`?"), "{error}");
-    }
 }

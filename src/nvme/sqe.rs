@@ -169,18 +169,4 @@ mod tests {
         assert_eq!(sqe.cdw(12), 0x4000_0007);
         assert_eq!((sqe.cdw(16), sqe.cdw(usize::MAX - 1)), (0, 0));
     }
-
-    #[test]
-    fn the_parts_make_the_same_entry_without_the_pointers() {
-        let cdw = [0x800, 1, 0x4000_0007, 0, 0, 0];
-        let (opcode, flags, cid) = (0x02, 0x41, 0x2005);
-        let sqe = Sqe::from(Parts { opcode, flags, cid, nsid: 1, metadata: true, cdw });
-        let mut whole = bytes();
-        // a metadata pointer
-        whole[23] = 1;
-        let whole = Sqe::from(&whole);
-        assert!((0..4).chain(10..16).all(|n| sqe.cdw(n) == whole.cdw(n)));
-        assert!(sqe.metadata() && whole.metadata());
-        assert_eq!(sqe.prps(), None);
-    }
 }

@@ -101,24 +101,4 @@ mod tests {
         }
         assert_eq!([1, u32::MAX].map(|n| Nsid(n).to_string()), ["1", "all"]);
     }
-
-    #[test]
-    fn a_subject_has_the_namespace_or_the_fabrics_type() {
-        use QueueKind::{Admin, Io};
-        for (queue, code, cdw1, name) in [
-            (Io, 2, 1, "nvme0 ns 1 read"),
-            (Io, 0, u32::MAX, "nvme0 ns all flush"),
-            (Admin, 6, 0, "nvme0 admin identify"),
-            (Admin, 2, u32::MAX, "nvme0 admin ns all get-log-page"),
-            (Admin, FABRICS, 4, "nvme0 admin fabrics-property-get"),
-            (Io, FABRICS, 1, "nvme0 fabrics-connect"),
-            (Admin, FABRICS, 0x77, "nvme0 admin fabrics"),
-        ] {
-            assert_eq!(subject("nvme0", Some(cdw1), Opcode { queue, code }), name);
-        }
-        let of = |code, cdw1| fctype(Opcode { queue: Io, code }, cdw1);
-        assert_eq!(of(FABRICS, 8).as_deref(), Some("disconnect"));
-        assert_eq!(of(FABRICS, 0x77).as_deref(), Some("0x77"));
-        assert_eq!(of(2, 8), None);
-    }
 }

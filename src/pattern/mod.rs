@@ -15,7 +15,7 @@ use crate::run::args::common::{
     ending_of, refuse_two_on_stdout,
 };
 use crate::run::drive::{
-    FileReader, Form, Input, Live, Names, Run, Seen, Step, open_all, submissions_of,
+    FileReader, Heading, Live, Names, Run, Step, each, open_all, submissions_of,
 };
 use crate::run::picture::Picture;
 use crate::run::start::Preflight;
@@ -68,7 +68,7 @@ impl<'o> Reporter<'o> {
             options,
             submissions,
             patterns: Patterns::default(),
-            begin_ns: run.begin_ns(),
+            begin_ns: run.begin_ns,
             from: run.header.from,
             is_recorded: run.file().is_some(),
             past: (run.header.from, <_>::default()),
@@ -173,15 +173,15 @@ impl Reporter<'_> {
     fn read(mut self, run: &mut Run<'_>) -> Result<()> {
         loop {
             match run.next()? {
-                Step::Event(Seen { event, is_selected: true, names, .. }) => {
+                Step::Event { event, is_selected: true, names, .. } => {
                     let (_, set) = names.of_command(event.what.id());
                     self.submissions.add(event, set);
                     self.take(event.at_ns, names)?;
                 }
                 Step::Fact(Fact::Ledger(ledger)) => self.ledger = ledger.ledger,
-                Step::Tick(tick) if !self.is_recorded => {
-                    while self.due().is_some_and(|due| due <= tick.now) {
-                        self.interim(tick.now, run.ledger()?)?;
+                Step::Tick { now, .. } if !self.is_recorded => {
+                    while self.due().is_some_and(|due| due <= now) {
+                        self.interim(now, run.ledger()?)?;
                     }
                     run.wake_at(self.due());
                 }
@@ -195,7 +195,7 @@ impl Reporter<'_> {
     /// Writes the final report, and the picture.
     fn finish(mut self, run: &mut Run<'_>) -> Result<()> {
         let end = run.end_of_shown()?;
-        self.take(u64::MAX, run.names())?;
+        self.take(u64::MAX, &mut run.names)?;
         if self.patterns.is_crowded() {
             let text = "there are too many disks and opcodes for a report: choose some by --ctrl, \
                         --nsid or --opcode";
@@ -222,42 +222,31 @@ impl Reporter<'_> {
     }
 }
 
-/// Opens the recordings.
-fn open(options: &PatternOptions) -> Result<Vec<FileReader>> {
-    let by_submission = options.settings.filter.needs_submission();
-    open_all(&options.from.files, &options.settings, &|file| match by_submission {
-        true => file.require_pairs(),
-        false => Ok(()),
-    })
-}
-
 /// Runs the command to its end.
 ///
 /// # Errors
 /// One sentence each, with the exit code of its kind. Nothing stays attached.
 pub fn run(options: &PatternOptions) -> Result<()> {
     let settings = &options.settings;
-    let input = if options.from.is_empty() {
-        let ready = Preflight::check(settings)?;
-        Input::live(Live::new(ready, settings, options.schedule.end()))
-    } else {
-        let form = Form {
-            json: options.json,
-            color: options.session.color.on_stdout(options.json),
-            ledger_apart: false,
-            has_header: true,
-            writes_at_end: options.schedule.interval.is_none(),
-        };
-        Input::files(open(options)?, form)
-    };
+    let ready = options.from.is_empty().then(|| Preflight::check(settings)).transpose()?;
+    let by_submission = settings.filter.needs_submission();
+    let files = open_all(&options.from.files, settings, &|file| match by_submission {
+        true => file.require_pairs(),
+        false => Ok(()),
+    })?;
     let picture = options.output.as_deref();
     let picture = picture.map(|path| Picture::create(path, options.force, &options.from.files));
     let mut picture = picture.transpose()?;
-    input.each(&mut |run| {
+    let mut read = |run: &mut Run<'_>| {
         run.file().into_iter().for_each(FileReader::warn_partial);
         let submissions = submissions_of(run, settings, options.task_kind(), "`pattern`")?;
         Reporter::new(options, submissions, run, picture.take()).read(run)
-    })
+    };
+    if let Some(ready) = ready {
+        return Live::new(ready, settings, options.schedule.end()).run(read);
+    }
+    let heading = if options.json { Heading::Json } else { Heading::Own };
+    each(files, heading, options.schedule.interval.is_some(), &mut read)
 }
 
 const EXAMPLES: &str = "\

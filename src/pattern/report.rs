@@ -347,33 +347,6 @@ mod tests {
     }
 
     #[test]
-    fn each_process_has_its_own_streams_and_sums() {
-        let mut patterns = Patterns::default();
-        for n in 0..10 {
-            add(&mut patterns, &submitted(n * 100, 1, n * 8, 8));
-            add(&mut patterns, &submitted(n * 100 + 50, 2, (1 << 20) + n * 24, 16));
-        }
-        let rows = patterns.rows(&Past::new());
-        assert_eq!(rows.len(), 2);
-        let (one, two) = (&rows[0].counts, &rows[1].counts);
-        assert_eq!((one.sequential, one.random(), one.streams), (9, 1, 1));
-        assert_eq!((one.sequential_blocks, one.random_blocks()), (72, 8));
-        assert_eq!((two.sequential, two.random(), two.streams), (0, 10, 0));
-        let list = |hist: &Histogram| -> Vec<_> {
-            hist.iter().map(|b| (b.first, b.last, b.count)).collect()
-        };
-        assert_eq!(list(&one.seek), [(0, 0, 9)]);
-        assert_eq!(list(&two.seek), [(8, 15, 9)]);
-        assert_eq!(list(&one.gap), [(64, 127, 9)]);
-        assert_eq!(list(&one.depth), [(2, 3, 10)]);
-        assert_eq!((one.aligned_to(8), one.aligned_to(16)), (10, 0));
-        let past = patterns.now();
-        add(&mut patterns, &submitted(2000, 1, 80, 8));
-        let rows = patterns.rows(&past);
-        assert_eq!((rows.len(), rows[0].counts.sequential), (1, 1));
-    }
-
-    #[test]
     fn processes_beyond_the_limit_share_a_row() {
         let mut patterns = Patterns::default();
         for pid in 0..PROCESSES as u32 + 10 {
@@ -412,15 +385,6 @@ mod tests {
         // 0 was continued, 1 was not
         assert_eq!(judge(&mut streams, (1 << 32) + 8), AccessKind::Random);
         assert_ne!(judge(&mut streams, 16), AccessKind::Random);
-    }
-
-    #[test]
-    fn a_stream_is_new_with_its_second_command() {
-        let mut streams = Streams::default();
-        let random = AccessKind::Random;
-        let sequential = |new| AccessKind::Sequential { new, joins: None };
-        let kinds = [0, 8, 16, 800, 24].map(|slba| judge(&mut streams, slba));
-        assert_eq!(kinds, [random, sequential(true), sequential(false), random, sequential(false)]);
     }
 
     #[test]

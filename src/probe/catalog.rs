@@ -216,8 +216,6 @@ pub const CATALOG: &[Hook] = &hooks! {
     cancel_kprobe         Kprobe     nvme_cancel_request            NvmeCore Role::Cancel;
     state_fexit           Fexit      nvme_change_ctrl_state         NvmeCore Role::State;
     state_kprobe          Kprobe     nvme_change_ctrl_state         NvmeCore Role::State;
-    bio_btf               TpBtf      block_bio_queue                Block    Role::TagWait;
-    getrq_btf             TpBtf      block_getrq                    Block    Role::TagWait;
     split_btf             TpBtf      block_split                    Block    Role::Split;
     bounce_btf            TpBtf      swiotlb_bounced                Block    Role::Bounce;
     map_btf               TpBtf      map                            Block    Role::IommuMap;
@@ -353,7 +351,6 @@ pub const EVENT_CANDIDATES: &[Candidate] = &[
     candidate(Role::AsyncEvent, Method::Fentry, &["async_btf"]),
     candidate(Role::AsyncEvent, Method::RawTp, &["async_raw"]),
     candidate(Role::AsyncEvent, Method::Tracepoint, &["async_tp"]),
-    candidate(Role::TagWait, Method::Fentry, &["bio_btf", "getrq_btf"]),
     candidate(Role::Split, Method::Fentry, &["split_btf"]),
     candidate(Role::Bounce, Method::Fentry, &["bounce_btf"]),
     candidate(Role::IommuMap, Method::Fentry, &["map_btf"]),
@@ -416,8 +413,6 @@ pub enum Role {
     SqHead,
     /// Asynchronous events.
     AsyncEvent,
-    /// Waits before the request.
-    TagWait,
     /// Splits of bios.
     Split,
     /// Bounce buffers.
@@ -436,8 +431,7 @@ impl Role {
         [Self::Timeout, Self::Cancel, Self::State, Self::SqHead, Self::AsyncEvent];
 
     /// What is observed besides the commands, with conditions.
-    pub const CONTEXT: [Self; 5] =
-        [Self::TagWait, Self::Split, Self::Bounce, Self::IommuMap, Self::IommuUnmap];
+    pub const CONTEXT: [Self; 4] = [Self::Split, Self::Bounce, Self::IommuMap, Self::IommuUnmap];
 
     /// Whether its hooks observe neither commands nor controllers: their losses are not losses of
     /// commands.
@@ -463,7 +457,6 @@ impl Role {
             Self::State => "state",
             Self::SqHead => "sq_head",
             Self::AsyncEvent => "async_event",
-            Self::TagWait => "tag_wait",
             Self::Split => "split",
             Self::Bounce => "bounce",
             Self::IommuMap => "iommu_map",

@@ -255,35 +255,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_built_in_is_described_by_the_kernel_image() {
-        let mut facts = KernelFacts {
-            nvme_core_types: TypeSource::Module,
-            nvme_pci_types: TypeSource::BuiltIn,
-            ..KernelFacts::default()
-        };
-        let described =
-            [Home::NvmeCore, Home::NvmePci, Home::Block].map(|home| facts.btf_with(home));
-        assert_eq!(described, ["nvme_core", "vmlinux", "vmlinux"]);
-        facts.nvme_pci_types = TypeSource::Module;
-        assert_eq!(facts.btf_with(Home::NvmePci), "nvme");
-        // recovery needs the types and a generation
-        assert!(facts.can_recover());
-        facts.no_generation = true;
-        assert!(!facts.can_recover());
-        (facts.no_generation, facts.command_is_argument) = (false, true);
-        assert!(!facts.can_recover());
-    }
-
-    #[test]
-    fn only_the_kernels_own_types_carry_trampolines() {
-        assert!(TypeSource::BuiltIn.is_the_kernels() && TypeSource::Module.is_the_kernels());
-        let file = TypeSource::File("x".into());
-        assert!(file.is_known() && !file.is_the_kernels());
-        assert!(!TypeSource::None.is_known());
-        assert!(Lockdown::Confidentiality > Lockdown::Integrity);
-    }
-
-    #[test]
     fn the_release_decides_what_it_alone_shows() {
         // supported, programs nest, stacks seen through return probes, 5.14 or later
         for (release, want) in [

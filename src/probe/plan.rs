@@ -296,9 +296,8 @@ pub fn plan_with(
         };
         join_waits(&mut plan);
         if plan.has(Point::Bio) {
-            // the table of bios has these waits, and the submitters
-            let has = |role| matches!(role, Role::TagWait | Role::Submitter);
-            plan.points.retain(|part| !has(part.role));
+            // the table of bios has the submitters
+            plan.points.retain(|part| part.role != Role::Submitter);
         }
         if pairing == Pairing::Request {
             plan.start = start_source(stage_set, facts, &plan);

@@ -66,14 +66,7 @@ fn points_before_the_request_can_be_told_apart() {
     let plan = auto(StageSet::Full, &everything());
     assert_eq!(before(&plan), BEFORE);
     assert_eq!(plan.span(), (Point::Submit, Point::End));
-    // which needs no other hooks for conditions
-    let with = |stage_set| {
-        plan_with(stage_set, &Role::CONTEXT, &everything(), &Policy::default()).unwrap()
-    };
-    assert!(with(StageSet::Fine).has_role(Role::TagWait));
-    let full = with(StageSet::Full);
-    assert!(!full.has_role(Role::TagWait) && full.has_role(Role::Split));
-    // nor the submitters of bios
+    // which needs no other hooks for the submitters of bios
     let with =
         |facts| plan_with(StageSet::Full, &[Role::Submitter], &facts, &Policy::default()).unwrap();
     let plan = with(everything());

@@ -13,11 +13,11 @@ use crate::model::ledger::{Ledger, Shown};
 use crate::model::text::Text;
 use crate::model::timeline::total_ns;
 use crate::units::size_text;
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use crate::record::args::{RecordOptions, Trigger};
 use crate::record::flight::{Flight, file_name, now};
-use crate::run::drive::{End, Input, Live, Run, Step, Tick, say_own_share};
+use crate::run::drive::{End, Live, Run, Step, say_own_share};
 use crate::run::recording::{FileSettings, FileWriter, Fired};
 use crate::run::start::{CostSample, LiveStacks, Preflight, Session};
 use crate::run::{eprint_note, say_ledger};
@@ -187,9 +187,9 @@ impl Recorder<'_> {
     fn read(mut self, run: &mut Run<'_>) -> Result<()> {
         loop {
             match run.next()? {
-                Step::Event(seen) => self.event(seen.event),
+                Step::Event { event, .. } => self.event(event),
                 Step::Fact(fact) => self.file.fact(&fact),
-                Step::Tick(Tick { now, is_second }) => {
+                Step::Tick { now, is_second } => {
                     if is_second {
                         self.file.ledger(now, &run.ledger()?);
                         self.progress.show(now, run.shown.commands, self.file.bytes());
@@ -309,25 +309,24 @@ pub fn run(options: &RecordOptions) -> Result<()> {
     let settings = &options.settings;
     let ready = Preflight::check(settings)?;
     let stacks = settings.stack().map(|stack| LiveStacks::new(stack.at));
-    let mut file = Some(create(options, &ready.system)?);
-    let mut flight = match options.output.as_ref().zip(options.keep) {
+    let mut file = create(options, &ready.system)?;
+    let flight = match options.output.as_ref().zip(options.keep) {
         None => None,
         Some((dir, most)) => {
             let most = usize::try_from(most).unwrap_or(usize::MAX);
             Some(Flight::new(dir, most, host(options, &ready.system), &ready.system)?)
         }
     };
-    let input = Input::live(Live {
+    let live = Live {
         exec: &options.exec.program,
         advice: "the file is not written fast enough: a larger --buffer, --stages=none, --sample or \
                  filters (--ctrl, --opcode) help",
         stacks,
         ..Live::new(ready, settings, options.run.duration)
-    });
-    input.each(&mut |run| {
-        let mut file = file.take().context("the file has been begun")?;
+    };
+    live.run(|run| {
         run.session().into_iter().for_each(|session| file.shows(session.origin()));
-        Recorder::begin(options, file, flight.take()).read(run)
+        Recorder::begin(options, file, flight).read(run)
     })
 }
 

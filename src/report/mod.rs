@@ -19,7 +19,7 @@ use crate::report::html::Html;
 use crate::run::args::common::{Checked, OutArgs, SessionOptions, WITH_FILTERS, ending_of};
 use crate::run::args::filter::FilterArgs;
 use crate::run::drive::{
-    FileReader, Form, Input, Names, Run, Seen, Step, count, open_all, submissions_of,
+    FileReader, Heading, Names, Run, Step, count, each, open_all, submissions_of,
 };
 use crate::run::eprint_note;
 use crate::run::outfile::{OutFile, Rules};
@@ -74,7 +74,7 @@ struct Gathered {
 impl Gathered {
     fn new(run: &Run<'_>) -> Result<Self> {
         let file = run.file().context("a recording")?;
-        let (info, who, begin_ns) = (file.info(), file.settings.filter.who, run.begin_ns());
+        let (info, who, begin_ns) = (file.info(), file.settings.filter.who, run.begin_ns);
         let stage_set = info.stage_set;
         let mut all = vec![("", vec![]), ("Processes", vec![By::Process])];
         all.extend(info.cgroups.then(|| ("Containers and cgroups", vec![By::Container])));
@@ -171,7 +171,7 @@ impl Gathered {
     fn read(&mut self, run: &mut Run<'_>) -> Result<()> {
         loop {
             match run.next()? {
-                Step::Event(Seen { event, is_selected: true, names, .. }) => {
+                Step::Event { event, is_selected: true, names, .. } => {
                     self.event(event, names)?;
                 }
                 Step::Fact(fact) => self.fact(fact),
@@ -194,15 +194,15 @@ pub fn run(options: &ReportOptions, diagnose: &Diagnose<'_>) -> Result<()> {
     let rules = Rules { force: options.out.force, inputs: &options.files, ..Rules::default() };
     let (output, mut out) = OutFile::create(&options.out.output, &rules)?;
     let mut parts = Vec::new();
-    let form = Form { has_header: true, writes_at_end: true, ..Form::default() };
-    let done = Input::files(files, form).each(&mut |run| {
+    let done = each(files, Heading::Own, false, &mut |run| {
         let mut gathered = Gathered::new(run)?;
         gathered.read(run)?;
         let end = run.end_of_shown()?;
         gathered.cover(end.took);
         let number = parts.len() + 1;
-        // each part of the page has its name above it
-        let named = run.header.file.take().is_some();
+        // each part of the page has its name above it, which may contain the machine's
+        run.header.file = None;
+        let named = !options.out.redact;
         let file = run.file().context("a recording")?;
         let name = match named {
             true => Text::file_name(&file.file),

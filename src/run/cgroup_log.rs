@@ -75,36 +75,3 @@ impl CgroupLog {
         origin.cgroups().filter_map(|id| self.info(id)).collect()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::origin::Origin;
-    use crate::testing::EventBuilder;
-
-    #[test]
-    fn a_cgroup_is_named_once() {
-        let system = System::at("/");
-        let Some((id, path)) = system
-            .cgroup_paths()
-            .and_then(|all| all.into_iter().find(|(_, path)| path.as_str() != "/"))
-        else {
-            return;
-        };
-        let origin = Origin { io_cgroup: id, ..Origin::default() };
-        let event = EventBuilder::read().origin(origin).command();
-        let mut log = CgroupLog::new(&system, false);
-        let all = log.all();
-        assert!(all.contains(&CgroupInfo { id, path }));
-        assert_eq!(log.new_ones(&event), []);
-        let mut hidden = CgroupLog::new(&system, true);
-        let names = |all: &[CgroupInfo]| -> Vec<String> {
-            let names = all.iter().flat_map(|one| one.path.as_str().split('/'));
-            names.map(str::to_owned).collect()
-        };
-        let plain = names(&all);
-        let other = names(&hidden.all());
-        let shown = other.iter().filter(|name| !name.is_empty());
-        assert_eq!(shown.filter(|name| plain.contains(name)).count(), 0);
-    }
-}

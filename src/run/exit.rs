@@ -97,8 +97,6 @@ pub(crate) fn end(result: Result<()>) -> ExitCode {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use crate::error::not_permitted;
-    use std::io::pipe;
 
     /// The exit codes and their meanings. docs/trust.md has this table.
     pub const MEANINGS: [(u8, &str); 8] = [
@@ -135,20 +133,5 @@ pub mod tests {
             let row = MEANINGS.iter().find(|row| row.0 == number).unwrap();
             assert!(row.1.starts_with(meaning), "{row:?}");
         }
-    }
-
-    #[test]
-    fn context_hides_neither_the_kind_nor_a_closed_pipe() {
-        let error = Failure::error(Kind::NoDevice, "no nvme9").context("starting");
-        assert_eq!(kind_of(&error), Kind::NoDevice);
-        assert_eq!(kind_of(&not_permitted(&["CAP_BPF"]).context("starting")), Kind::Privilege);
-        let closed = || IoError::from(ErrorKind::BrokenPipe);
-        let error = Error::from(closed()).context("writing");
-        assert!(is_closed_pipe(&error) && kind_of(&error) == Kind::Run);
-        // below the errors of libraries
-        let (reader, writer) = pipe().unwrap();
-        drop(reader);
-        assert!(is_closed_pipe(&serde_json::to_writer(writer, &7).unwrap_err().into()));
-        assert!(is_closed_pipe(&IoError::other(IoError::other(closed())).into()));
     }
 }

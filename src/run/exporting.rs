@@ -6,12 +6,11 @@ use std::time::Duration;
 
 use anyhow::{Error, Result};
 
-use crate::model::event::Event;
 use crate::model::ledger::Ledger;
 use crate::model::text::Text;
 use crate::model::timeline::Span;
 use crate::recording::Fact;
-use crate::run::drive::{FileReader, Names, Run, Seen, Step, again};
+use crate::run::drive::{FileReader, Run, Step, again};
 use crate::settings::Settings;
 use crate::view::export::perfetto::Begins;
 use crate::view::export::{Entry, Sink};
@@ -33,36 +32,6 @@ pub struct Counts {
     pub incomplete: u64,
 }
 
-/// Puts the items of a recording into the format.
-struct Copy<'a> {
-    sink: &'a mut dyn Sink,
-    counts: &'a mut Counts,
-}
-
-impl Copy<'_> {
-    fn step(&mut self, step: Step<'_>) -> io::Result<()> {
-        match step {
-            Step::Event(Seen { event, is_selected: true, names, .. }) => self.event(event, names),
-            Step::Fact(Fact::Stacks(all)) => {
-                all.iter().try_for_each(|(id, frames)| self.sink.stack(*id, frames))
-            }
-            Step::Fact(Fact::Clock(offset)) => self.sink.clock(offset.wall_ns),
-            _ => Ok(()),
-        }
-    }
-
-    fn event(&mut self, event: &Event, names: &mut Names) -> io::Result<()> {
-        let (disk, set, cgroups) = names.of_event(event);
-        let taken = self.sink.event(&Entry { event, disk, set, cgroups })?;
-        match (taken, Span::of(event)) {
-            (false, _) => self.counts.left_out += 1,
-            (true, Some(_)) => self.counts.commands += 1,
-            (true, None) => self.counts.events += 1,
-        }
-        Ok(())
-    }
-}
-
 /// The begins of commands, from a first pass over a recording.
 ///
 /// # Errors
@@ -70,15 +39,8 @@ impl Copy<'_> {
 pub fn begins(settings: &Settings, file: &FileReader) -> Result<Begins> {
     let mut begins = Begins::default();
     let mut file = again(file, settings, "--format perfetto")?;
-    file.show_progress();
-    let mut run = Run::of(&mut file);
-    loop {
-        match run.next()? {
-            Step::Event(Seen { event, is_selected: true, .. }) => begins.add(event),
-            Step::Ended => return Ok(begins),
-            _ => {}
-        }
-    }
+    Run::of(&mut file).each_selected(|event, _| begins.add(event))?;
+    Ok(begins)
 }
 
 /// Adds a recording. Returns its ledger, and an error if it is damaged or has no end; the events
@@ -93,19 +55,32 @@ pub fn add(
     failed: &dyn Fn(io::Error) -> Error,
 ) -> Result<(Option<Ledger>, Result<()>)> {
     sink.begin(name, file.info()).map_err(failed)?;
-    let mut copy = Copy { sink, counts };
     let mut run = Run::of(&mut file);
     loop {
-        match run.next()? {
+        let done = match run.next()? {
+            Step::Event { event, is_selected: true, names, .. } => {
+                let (disk, set, cgroups) = names.of_event(event);
+                let taken = sink.event(&Entry { event, disk, set, cgroups });
+                taken.map(|taken| match (taken, Span::of(event)) {
+                    (false, _) => counts.left_out += 1,
+                    (true, Some(_)) => counts.commands += 1,
+                    (true, None) => counts.events += 1,
+                })
+            }
+            Step::Fact(Fact::Stacks(all)) => {
+                all.iter().try_for_each(|(id, frames)| sink.stack(*id, frames))
+            }
+            Step::Fact(Fact::Clock(offset)) => sink.clock(offset.wall_ns),
             Step::Ended => break,
-            step => copy.step(step).map_err(failed)?,
-        }
+            _ => Ok(()),
+        };
+        done.map_err(failed)?;
     }
     let shown = run.shown;
     let unselected = file.unselected;
     counts.unselected += unselected;
     let (ledger, at, ended) = match file.end() {
-        Ok((ledger, at)) => (Some(ledger), at, Ok(())),
+        Ok(end) => (Some(end.ledger), end.took, Ok(())),
         Err(error) => (None, Duration::ZERO, Err(error)),
     };
     let mut shows = ledger.clone();

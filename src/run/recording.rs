@@ -10,15 +10,14 @@ use std::time::Duration;
 use crate::error::{Failure, Kind};
 use crate::machine::System;
 use crate::machine::clock::{SharedClocks, monotonic_ns, wall_offset_ns};
-use crate::model::activity::Activity;
 use crate::model::event::{Event, StackId};
 use crate::model::ledger::Ledger;
-use crate::model::machine::{ClockReading, ControllerInfo, MachineInfo};
+use crate::model::machine::{ClockReading, ControllerInfo};
 use crate::model::stack::Frame;
 use crate::model::target::{HostController, HostEvent, TargetInfo};
 use crate::recording::{
-    ClockOffset, Content, Fact, Keep, KernelLine, LedgerInfo, RingCopy, RingInfo, RunInfo,
-    StackInfo, Writer, Written,
+    Content, Fact, Keep, KernelLine, LedgerInfo, RingCopy, RingInfo, RunInfo, StackInfo, Writer,
+    Written,
 };
 use crate::settings::{OriginDetail, Settings};
 use crate::units::size_text;
@@ -44,6 +43,13 @@ pub struct FileSettings<'a> {
     pub count: Option<u64>,
     /// Keep the last blocks in memory until `dump`.
     pub keep: Option<Keep>,
+}
+
+impl<'a> FileSettings<'a> {
+    /// A file with everything that comes.
+    pub const fn whole(path: &'a Path, force: bool, inputs: &'a [PathBuf]) -> Self {
+        Self { path, force, inputs, redact: false, count: None, keep: None }
+    }
 }
 
 /// What has fired a trigger.
@@ -265,14 +271,28 @@ impl FileWriter {
     pub fn fact(&mut self, fact: &Fact) {
         match fact {
             Fact::Stacks(all) => all.iter().for_each(|(id, frames)| self.stack(*id, frames)),
-            Fact::Clock(offset) => self.clock(offset.wall_ns),
             Fact::Controllers(all) => self.controllers(all),
-            Fact::Activity(activity) => self.activity(activity),
-            Fact::Machine(machine) => self.machine(machine),
+            // it could identify recordings of the same boot
+            Fact::Clock(offset) if !self.info.redacted && self.offset != Some(offset.wall_ns) => {
+                self.offset = Some(offset.wall_ns);
+                self.writer.block(Content::Clock, self.now(), offset);
+            }
+            Fact::Activity(activity) => {
+                let mut activity = activity.clone();
+                if self.info.redacted {
+                    activity.redact();
+                }
+                self.writer.block(Content::Activity, activity.at_ns, &activity);
+            }
+            Fact::Machine(machine) => {
+                let mut machine = machine.clone();
+                if self.info.redacted {
+                    machine.redact();
+                }
+                self.writer.block(Content::Machine, self.now(), &machine);
+            }
             // the file has its own
-            Fact::Cgroups(_) | Fact::Readings(_) | Fact::Ledger(_) | Fact::End(_) => {}
-            Fact::KernelLog(_) => {}
-            Fact::TargetControllers(_) | Fact::TargetLedger(_) => {}
+            _ => {}
         }
     }
 
@@ -320,34 +340,6 @@ impl FileWriter {
             all.iter_mut().for_each(ControllerInfo::redact);
         }
         self.writer.block(Content::Controllers, self.now(), &all);
-    }
-
-    /// Sets the offset of the wall clock from here on. It could identify recordings of
-    /// the same boot, so redacted ones lack it.
-    fn clock(&mut self, wall_ns: i64) {
-        if !self.info.redacted && self.offset != Some(wall_ns) {
-            self.offset = Some(wall_ns);
-            let offset = ClockOffset { wall_ns };
-            self.writer.block(Content::Clock, self.now(), &offset);
-        }
-    }
-
-    /// Adds what the machine did besides the commands up to here.
-    fn activity(&mut self, activity: &Activity) {
-        let mut activity = activity.clone();
-        if self.info.redacted {
-            activity.redact();
-        }
-        self.writer.block(Content::Activity, activity.at_ns, &activity);
-    }
-
-    /// Adds the settings of the machine and its controllers.
-    fn machine(&mut self, machine: &MachineInfo) {
-        let mut machine = machine.clone();
-        if self.info.redacted {
-            machine.redact();
-        }
-        self.writer.block(Content::Machine, self.now(), &machine);
     }
 
     /// Adds readings of the clocks, once a second.

@@ -51,24 +51,3 @@ impl Slowest {
         self.kept.longest_first()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testing::EventBuilder;
-
-    #[test]
-    fn the_slowest_of_many_are_kept_in_order_and_the_others_counted() {
-        let mut slowest = Slowest::new(3);
-        let took = [50, 90, 10, 90, 70, 20];
-        for (cid, ns) in (0..).zip(took) {
-            let event = EventBuilder::read().cid(cid).at(1_000_000).latency(ns).command();
-            slowest.add(&event, &mut Names::recorded());
-        }
-        slowest.add(&EventBuilder::read().at(1).latency(None).command(), &mut Names::recorded());
-        slowest.add(&EventBuilder::read().requeue(), &mut Names::recorded());
-        assert_eq!(slowest.shown_and_hidden(), (3, 4));
-        let cids = slowest.slowest_first().map(|(event, ..)| event.what.id().unwrap().cid);
-        assert_eq!(cids.collect::<Vec<_>>(), [1, 3, 4]);
-    }
-}

@@ -2,7 +2,8 @@
 //! Start of every command that traces: inspect the machine, reject what is not possible, attach,
 //! announce.
 
-use super::drive::turns::{Wake, stop_signals};
+use super::drive::names::Devices;
+use super::drive::turns::{Turns, Wake, stop_signals};
 use super::eprint_note;
 use crate::error::{Failure, Kind, not_permitted};
 use crate::machine::{System, missing_capabilities};
@@ -15,15 +16,14 @@ use crate::probe::catalog::CATALOG;
 use crate::probe::plan::{AttachPlan, PointPlan};
 use crate::session::attach;
 pub use crate::session::{
-    Capacity, CostSample, HostSession, Layout, Messages, QemuUsdt, Session, StateChanges,
-    kernel_facts, prepare,
+    Capacity, CostSample, Layout, Session, commands, kernel_facts, messages, prepare, state_changes,
 };
 use crate::settings::Settings;
 use crate::symbols::Symbolizer;
 use anyhow::Result;
 use std::collections::HashSet;
 use std::io::{Write, stderr};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Sender, channel};
 
 /// Refuses controllers and namespaces of a filter that do not exist.
 ///
@@ -38,30 +38,10 @@ pub fn check_devices(filter: &Filter, controllers: &[ControllerInfo]) -> Result<
                 .into(),
         );
     }
-    let names: Vec<String> = controllers.iter().map(ControllerInfo::name).collect();
-    for &wanted in &filter.ctrls {
-        if !controllers.iter().any(|c| c.instance == wanted) {
-            return no_device(format!(
-                "there is no controller nvme{wanted}: this machine has {}",
-                names.join(", ")
-            ));
-        }
-    }
-    let chosen = |c: &&ControllerInfo| filter.has_ctrl(c.instance);
-    let all: Vec<_> = controllers.iter().filter(chosen).flat_map(|c| &c.disks).collect();
-    for &wanted in &filter.nsids {
-        // admin commands use 0 and the broadcast id
-        let special = wanted == 0 || wanted == u32::MAX;
-        if !special && !all.iter().any(|ns| ns.nsid == wanted) {
-            let have: Vec<String> =
-                all.iter().map(|ns| format!("{} ({})", ns.nsid, ns.name)).collect();
-            return no_device(format!(
-                "there is no namespace with id {wanted}: there {}",
-                if have.is_empty() { "are none".into() } else { format!("is {}", have.join(", ")) }
-            ));
-        }
-    }
-    Ok(())
+    let mut devices = Devices::default();
+    devices.add(controllers);
+    let lacks = devices.lacks(None, filter);
+    lacks.map_or(Ok(()), |what| no_device(format!("this machine has {what}")))
 }
 
 /// Losses of the attach method, for the first line.
@@ -137,8 +117,8 @@ fn copy_log(text: &str) {
 pub struct Preflight {
     /// The machine.
     pub system: System,
-    /// Receives the messages to the loop.
-    pub stop: Receiver<Wake>,
+    /// Ended by signals and messages.
+    pub turns: Turns,
     /// Sends such messages.
     pub waker: Sender<Wake>,
     controllers: Vec<ControllerInfo>,
@@ -165,7 +145,7 @@ impl Preflight {
         }
         let (waker, stop) = channel();
         stop_signals(waker.clone())?;
-        Ok(Self { stop, waker, system, controllers, layout })
+        Ok(Self { turns: Turns::begin(stop, None), waker, system, controllers, layout })
     }
 
     /// Attaches and announces it. `until` ends the announcement. `irq_entry` is for stacks, see

@@ -17,7 +17,7 @@ use crate::serve::metrics::{Reading, collect, encode};
 use crate::settings::Settings;
 use anyhow::Result;
 
-use crate::run::drive::{CountedBy, ledger};
+use crate::run::drive::ledger_of_rows;
 
 /// How long a group without commands keeps its series: longer than any range that queries look at.
 const KEPT: Duration = Duration::from_secs(600);
@@ -63,7 +63,7 @@ impl Meter {
         }
         let in_flight = self.present(session.in_flight()?);
         let now = session.snapshot()?;
-        let ledger = ledger(session, CountedBy::Programs(&now), None)?;
+        let ledger = ledger_of_rows(session, &now, None)?;
         let text: Arc<str> = self.write(&now, ledger, &in_flight).into();
         self.last = Some((Instant::now(), Arc::clone(&text)));
         Ok(text)

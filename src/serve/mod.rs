@@ -22,7 +22,7 @@ use self::http::{Answer, TIMEOUT};
 use self::meter::Meter;
 use self::textfile::Textfile;
 use crate::run::drive::turns::Wake;
-use crate::run::drive::{Input, Live, Run, Step};
+use crate::run::drive::{Live, Run, Step};
 use crate::run::start::Preflight;
 use crate::run::{eprint_note, say_ledger};
 use crate::serve::args::ServeOptions;
@@ -138,7 +138,7 @@ impl Serving<'_> {
     fn read(mut self, run: &mut Run<'_>) -> Result<()> {
         loop {
             match run.next()? {
-                Step::Tick(tick) => self.tick(run, tick.now)?,
+                Step::Tick { now, .. } => self.tick(run, now)?,
                 Step::Ended => break,
                 _ => {}
             }
@@ -153,13 +153,11 @@ impl Serving<'_> {
 /// # Errors
 /// One sentence each, with the exit code of its kind. Nothing stays attached.
 pub fn run(options: &ServeOptions) -> Result<()> {
-    let mut target = Some(Target::open(options)?);
+    let target = Target::open(options)?;
     let ready = Preflight::check(&options.settings)?;
     let (system, waker) = (ready.system.clone(), ready.waker.clone());
-    let input = Input::live(Live::new(ready, &options.settings, None));
-    input.each(&mut |run| {
+    Live::new(ready, &options.settings, None).run(|run| {
         let session = run.session().context("a session")?;
-        let target = target.take().context("one run")?;
         let mut meter = Meter::new(&options.settings, system.clone(), options.groups);
         announce(&target)?;
         let sends = match target {

@@ -117,19 +117,4 @@ mod tests {
         assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
         assert!(fs::symlink_metadata(&path).unwrap().is_file());
     }
-
-    #[test]
-    fn what_can_not_be_the_file_is_one_sentence() {
-        let dir = tempfile::tempdir().unwrap();
-        let error = Textfile::at(dir.path()).unwrap_err().to_string();
-        assert!(error.contains("is not a file"), "{error}");
-        let error = Textfile::at(&dir.path().join("no/a.prom")).unwrap_err().to_string();
-        assert!(error.contains("directory does not exist"), "{error}");
-        let path = dir.path().join("sub/a.prom");
-        fs::create_dir(dir.path().join("sub")).unwrap();
-        let file = Textfile::at(&path).unwrap();
-        fs::remove_dir(dir.path().join("sub")).unwrap();
-        let error = file.replace("one\n").unwrap_err().to_string();
-        assert!(error.contains("a.prom can't be written (No such file or directory"), "{error}");
-    }
 }

@@ -304,7 +304,7 @@ impl Session {
         activity.iommu_maps = has(Role::IommuMap).then_some(volumes.mapped);
         activity.iommu_unmaps = has(Role::IommuUnmap).then_some(volumes.unmapped);
         activity.early_interrupts = self.plan.has(Point::Irq).then_some(volumes.early_interrupts);
-        let has_waits = has(Role::TagWait) || self.plan.has(Point::Bio);
+        let has_waits = self.plan.has(Point::Bio);
         if let (true, Some(maps)) = (has_waits || has(Role::Split), &watch.maps) {
             let (waits, splits, above) = watch.disks(&maps.disks)?;
             activity.upper = watch.follows_submitters.then_some(above);

@@ -197,13 +197,6 @@ pub(super) mod tests {
         assert_eq!(seen, all.into());
     }
 
-    #[test]
-    fn waits_need_btf_of_the_kernel() {
-        let mut values = nd_config::zeroed();
-        values.waits = 1;
-        assert!(choose(&values, |need| !matches!(need, Need::KernelBtf | Need::Tags)).is_err());
-    }
-
     /// The ids of the types that CO-RE relocations of an object begin with (`struct bpf_core_relo`).
     fn relocated(object: &[u8]) -> BTreeSet<u32> {
         let ext = section(object, ".BTF.ext").unwrap();

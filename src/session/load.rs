@@ -7,7 +7,7 @@ use super::configure::{configure, counts_status, has_top_counters};
 use super::{Config, Layout, Rings, groups, libbpf_log};
 use crate::abi::{
     BIOS, MAX_CANDIDATES, MAX_CTRLS, MAX_GROUPS, MAX_STACKS, RING_CPUS, SUBMITTERS, fresh_cpu,
-    nd_config, nd_memory_limit, nd_who,
+    nd_config, nd_limit, nd_who,
 };
 use crate::error::{Failure, Kind, failed, in_brackets, not_permitted};
 use crate::machine::elf::section;
@@ -42,7 +42,7 @@ type Observes = fn(&nd_config) -> bool;
 const MAPS_OF: [(&[&str], Observes); 6] = [
     (&["failures"], |c| c.count_status != 0),
     (&["queue_counts", "slow_bar"], |c| c.details != 0),
-    (&["activities", "waits", "disks"], |c| c.context != 0),
+    (&["activities", "disks"], |c| c.context != 0),
     (&["submitters"], |c| u32::from(c.who) & nd_who::ND_WHO_SUBMITTER.0 != 0),
     (&["bios", "begun", ".bss.waits"], |c| c.waits != 0),
     (&["groups", "free_groups", "candidates"], |c| c.by != 0),
@@ -333,7 +333,7 @@ impl Loaded {
 }
 
 /// Maximum number of bytes per run.
-const WINDOW: usize = nd_memory_limit::ND_MEMORY_WINDOW.0 as usize;
+const WINDOW: usize = nd_limit::ND_MEMORY_WINDOW.0 as usize;
 
 const PROGRAM: &str = "read_memory";
 

@@ -15,15 +15,14 @@ use crate::model::activity::Activity;
 use crate::model::counters::Counters;
 use crate::model::event::{Event, OpenCommand, StackId};
 use crate::model::ids::QueueId;
-use crate::model::ledger::HostLedger;
 use crate::model::machine::{ControllerInfo, RunTimes, Scan, StackSum};
 use crate::model::snapshot::Snapshot;
-use crate::model::target::{Call, HostController, TargetInfo};
+use crate::model::target::{Call, HostEvent};
 use crate::probe::facts::KernelFacts;
 use crate::probe::plan::AttachPlan;
-use crate::settings::{HostOptions, OriginDetail, Settings};
-use crate::source::{HostSource, ToEvents};
-use crate::target::spdk::ToChanges;
+use crate::settings::{ChosenTarget, HostOptions, OriginDetail, Settings};
+use crate::source::HostSource;
+use crate::target::spdk::StateChange;
 use anyhow::{Error, Result};
 
 /// The session of a run.
@@ -52,18 +51,6 @@ pub enum LiveEvents {}
 
 /// The memory of the kernel.
 pub enum KernelMemory {}
-
-/// A target that is traced by uprobes or tracepoints.
-pub enum HostSession {}
-
-/// QEMU, traced by USDT.
-pub enum QemuUsdt {}
-
-/// The state changes of SPDK.
-pub enum StateChanges {}
-
-/// The messages of SPDK.
-pub enum Messages {}
 
 fn not_live() -> Error {
     let text = "this nvme-deep was built without the feature `live`: it reads recordings (--from FILE), and \
@@ -257,98 +244,21 @@ impl Memory for KernelMemory {
     }
 }
 
-/// A source of events of a target without a value.
-macro_rules! no_target {
-    ($($name:ident)*) => {$(
-        impl HostSource for $name {
-            fn target(&self) -> &TargetInfo {
-                match *self {}
-            }
-
-            fn controllers(&self) -> &[HostController] {
-                match *self {}
-            }
-
-            fn take(&mut self, _to: ToEvents<'_>) -> Result<bool> {
-                match *self {}
-            }
-
-            fn alive(&self) -> Result<()> {
-                match *self {}
-            }
-
-            fn end(&mut self, _to: ToEvents<'_>) -> Result<HostLedger> {
-                match *self {}
-            }
-        }
-    )*};
-}
-no_target!(HostSession QemuUsdt);
-
-impl HostSession {
-    pub fn nvmet(_system: &System, _measure: bool) -> Result<Self> {
-        Err(not_live())
-    }
-
-    pub fn process(_system: &System, _pid: u32, _options: HostOptions) -> Result<Self> {
-        Err(not_live())
-    }
+pub fn commands(
+    _system: &System,
+    _chosen: ChosenTarget,
+    _options: HostOptions,
+) -> Result<Box<dyn HostSource<HostEvent>>> {
+    Err(not_live())
 }
 
-impl QemuUsdt {
-    pub fn of(_system: &System, _pid: u32) -> Result<Self> {
-        Err(not_live())
-    }
+pub fn state_changes(
+    _system: &System,
+    _pid: u32,
+) -> Result<(Box<dyn HostSource<StateChange>>, usize)> {
+    Err(not_live())
 }
 
-impl StateChanges {
-    pub fn of(_system: &System, _pid: u32) -> Result<Self> {
-        Err(not_live())
-    }
-
-    pub const fn target(&self) -> TargetInfo {
-        match *self {}
-    }
-
-    pub const fn probes(&self) -> usize {
-        match *self {}
-    }
-
-    pub fn take(&mut self, _to: ToChanges<'_>) -> Result<bool> {
-        match *self {}
-    }
-
-    pub const fn alive(&self) -> Result<()> {
-        match *self {}
-    }
-
-    pub fn end(&mut self, _to: ToChanges<'_>) -> Result<(u64, u64)> {
-        match *self {}
-    }
-}
-
-impl Messages {
-    pub fn of(_system: &System, _pid: u32) -> Result<Self> {
-        Err(not_live())
-    }
-
-    pub const fn target(&self) -> TargetInfo {
-        match *self {}
-    }
-
-    pub const fn alive(&self) -> Result<()> {
-        match *self {}
-    }
-
-    pub const fn stop(&mut self) {
-        match *self {}
-    }
-
-    pub const fn lost(&self) -> Result<u64> {
-        match *self {}
-    }
-
-    pub const fn counts(&self) -> Result<Vec<Call>> {
-        match *self {}
-    }
+pub fn messages(_system: &System, _pid: u32) -> Result<Box<dyn HostSource<Call>>> {
+    Err(not_live())
 }

@@ -426,7 +426,7 @@ impl LiveEvents {
         self.rings.next(|bytes| decode_event(bytes, before, to))
     }
 
-    /// The time of the latest event that was passed on.
+    /// The time of the latest event that was fetched.
     pub fn last_ns(&self) -> u64 {
         self.rings.last_ns()
     }

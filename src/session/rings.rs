@@ -3,9 +3,10 @@
 //! reservation in the ring, so a ring is only nearly in order, and rings are read one after another.
 //! Records wait here until no earlier one can come.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::io;
-use std::mem::{replace, take};
+use std::mem::take;
+use std::ops::Range;
 use std::rc::Rc;
 
 use libbpf_rs::{AsRawLibbpf, MapHandle, RingBuffer, RingBufferBuilder};
@@ -23,117 +24,67 @@ const AT_ONCE: usize = 100_000;
 /// Its CPU may be a virtual one that does not run.
 const BLOCKED_NS: u64 = 1_000_000_000;
 
-/// A record in [`Waiting`].
-#[derive(Clone, Copy)]
-struct WaitingRecord {
-    ns: u64,
-    begin: usize,
-    bytes: usize,
-}
-
 /// Records that have come and were not passed on.
 #[derive(Default)]
 struct Waiting {
     bytes: Vec<u8>,
-    records: Vec<WaitingRecord>,
+    /// The time of each, and where it is in `bytes`.
+    records: Vec<(u64, Range<usize>)>,
     /// Records before this one were passed on.
     next: usize,
-    /// Records before this one are sorted, and may be passed on.
-    due: usize,
-    last_ns: u64,
+    /// Those up to this time may be passed on.
+    until_ns: u64,
+    /// The time of the latest record of each ring.
+    latest_ns: Vec<u64>,
+    /// The time of the latest record that was passed on.
+    passed_ns: u64,
     late: u64,
-    /// An empty buffer, to be used again.
-    spare: Vec<u8>,
 }
 
 impl Waiting {
     fn push(&mut self, ns: u64, record: &[u8]) {
         let begin = self.bytes.len();
         self.bytes.extend_from_slice(record);
-        self.records.push(WaitingRecord { ns, begin, bytes: record.len() });
+        self.records.push((ns, begin..self.bytes.len()));
     }
 
-    /// Forgets what was passed on. The other records stay in the order in which they came, so that
-    /// equal times keep it.
+    /// Forgets what was passed on. Records of equal times keep their order.
     fn forget_passed(&mut self) {
-        self.records.drain(..self.next);
-        (self.next, self.due) = (0, 0);
-        let mut kept = take(&mut self.spare);
-        for record in &mut self.records {
-            let begin = replace(&mut record.begin, kept.len());
-            kept.extend_from_slice(&self.bytes[begin..][..record.bytes]);
+        let (bytes, records) = (take(&mut self.bytes), take(&mut self.records));
+        for (ns, at) in records.into_iter().skip(take(&mut self.next)) {
+            self.push(ns, &bytes[at]);
         }
-        self.bytes.clear();
-        self.spare = replace(&mut self.bytes, kept);
     }
 
     /// From now on, [`Waiting::next`] returns the records up to this time.
     fn release(&mut self, until_ns: u64) {
-        self.records.sort_by_key(|record| record.ns);
-        self.due = self.records.partition_point(|record| record.ns <= until_ns);
+        self.until_ns = until_ns;
+        self.records.sort_by_key(|(ns, _)| *ns);
     }
 
     fn next(&mut self) -> Option<&[u8]> {
-        let record = *self.records[..self.due].get(self.next)?;
+        let (ns, at) = self.records.get(self.next).filter(|(ns, _)| *ns <= self.until_ns)?;
         self.next += 1;
         // one that came too late for its place is passed on, too
-        self.late += u64::from(record.ns < self.last_ns);
-        self.last_ns = self.last_ns.max(record.ns);
-        Some(&self.bytes[record.begin..][..record.bytes])
+        self.late += u64::from(*ns < self.passed_ns);
+        self.passed_ns = self.passed_ns.max(*ns);
+        Some(&self.bytes[at.clone()])
     }
 }
 
-/// What a ring still has after a fetch.
-#[derive(Clone, Copy)]
-enum Left {
-    Nothing,
-    /// A record that is not complete, or that came during the fetch.
-    Some,
-    /// The fetch ended before it.
-    Many,
-}
-
-/// The time up to which records can be passed on. `rings`: the latest record of each that was fetched.
-fn complete_until(until_ns: u64, rings: impl Iterator<Item = (Left, u64)>) -> u64 {
-    let held = rings.filter_map(|(left, last_ns)| {
-        let complete_ns = last_ns.saturating_sub(REORDER_NS);
-        match left {
-            Left::Nothing => None,
-            Left::Some => {
-                (until_ns.saturating_sub(complete_ns) < BLOCKED_NS).then_some(complete_ns)
-            }
-            Left::Many => Some(complete_ns),
-        }
-    });
-    held.fold(until_ns, u64::min)
-}
-
-struct Ring {
-    buffer: RingBuffer<'static>,
-    /// The time of its latest record.
-    last_ns: Rc<Cell<u64>>,
-}
-
-impl Ring {
-    /// Reads at most this number of records.
-    fn fetch(&self, most: usize) -> Result<Left> {
-        let fetched = self.buffer.consume_raw_n(most);
-        let failed = |_| io::Error::from_raw_os_error(-fetched);
-        let fetched = usize::try_from(fetched).map_err(failed)?;
-        let buffer = self.buffer.as_libbpf_object();
-        // SAFETY: the buffer lives, and has this ring from its begin to its end
-        let bytes = unsafe { ring__avail_data_size(ring_buffer__ring(buffer.as_ptr(), 0)) };
-        Ok(match bytes {
-            0 => Left::Nothing,
-            _ if fetched < most => Left::Some,
-            _ => Left::Many,
-        })
+/// The time up to which a ring is complete that has more records after the one of `latest_ns`. `ended`: the
+/// fetch ended before them. Otherwise the next one is not complete, or came during the fetch.
+const fn complete_until(until_ns: u64, latest_ns: u64, ended: bool) -> u64 {
+    let complete_ns = latest_ns.saturating_sub(REORDER_NS);
+    if complete_ns < until_ns && (ended || until_ns - complete_ns < BLOCKED_NS) {
+        return complete_ns;
     }
+    until_ns
 }
 
 /// Rings whose records are passed on by time.
 pub struct SortedRings {
-    rings: Vec<Ring>,
+    rings: Vec<RingBuffer<'static>>,
     waiting: Rc<RefCell<Waiting>>,
 }
 
@@ -145,19 +96,19 @@ impl SortedRings {
         time_of: fn(&[u8]) -> Option<u64>,
     ) -> Result<Self> {
         let waiting = Rc::new(RefCell::new(Waiting::default()));
-        let open = |map: &MapHandle| {
-            let last_ns = Rc::new(Cell::new(0));
-            let (to, latest) = (Rc::clone(&waiting), Rc::clone(&last_ns));
+        let open = |(number, map): (usize, &MapHandle)| {
+            waiting.borrow_mut().latest_ns.push(0);
+            let to = Rc::clone(&waiting);
             let mut builder = RingBufferBuilder::new();
             builder.add(map, move |record| {
-                let ns = time_of(record).unwrap_or(0);
-                latest.set(latest.get().max(ns));
-                to.borrow_mut().push(ns, record);
+                let (ns, mut to) = (time_of(record).unwrap_or(0), to.borrow_mut());
+                to.latest_ns[number] = to.latest_ns[number].max(ns);
+                to.push(ns, record);
                 0
             })?;
-            Ok(Ring { buffer: builder.build()?, last_ns })
+            Ok(builder.build()?)
         };
-        let rings = maps.into_iter().map(open).collect::<Result<_>>()?;
+        let rings = maps.into_iter().enumerate().map(open).collect::<Result<_>>()?;
         Ok(Self { rings, waiting })
     }
 
@@ -165,20 +116,25 @@ impl SortedRings {
     /// `all`, every one that is left, after the end of a run. Returns true if there may be more.
     pub fn fetch(&mut self, all: bool) -> Result<bool> {
         // before the rings are read: a record is in its ring at most REORDER_NS after its time
-        let now_ns = monotonic_ns();
+        let now_ns = monotonic_ns().saturating_sub(REORDER_NS);
         self.waiting.borrow_mut().forget_passed();
         // an equal share from each, so that none has to wait for the others
         let share = if all { usize::MAX } else { (AT_ONCE / self.rings.len().max(1)).max(1) };
-        let mut found = Vec::with_capacity(self.rings.len());
-        for ring in &self.rings {
-            found.push((ring.fetch(share)?, ring.last_ns.get()));
+        let (mut until_ns, mut more) = (now_ns, false);
+        for (number, ring) in self.rings.iter().enumerate() {
+            let fetched = ring.consume_raw_n(share);
+            let failed = |_| io::Error::from_raw_os_error(-fetched);
+            let has_ended = usize::try_from(fetched).map_err(failed)? >= share;
+            let ring = ring.as_libbpf_object();
+            // SAFETY: the buffer lives, and has this ring from its begin to its end
+            let left = unsafe { ring__avail_data_size(ring_buffer__ring(ring.as_ptr(), 0)) };
+            if left > 0 {
+                more |= has_ended;
+                let latest_ns = self.waiting.borrow().latest_ns[number];
+                until_ns = until_ns.min(complete_until(now_ns, latest_ns, has_ended));
+            }
         }
-        let more = found.iter().any(|(left, _)| matches!(left, Left::Many));
-        let until_ns = match all {
-            true => u64::MAX,
-            false => complete_until(now_ns.saturating_sub(REORDER_NS), found.into_iter()),
-        };
-        self.waiting.borrow_mut().release(until_ns);
+        self.waiting.borrow_mut().release(if all { u64::MAX } else { until_ns });
         Ok(more)
     }
 
@@ -187,9 +143,9 @@ impl SortedRings {
         self.waiting.borrow_mut().next().map(read)
     }
 
-    /// The time of the latest record that was passed on.
+    /// The time of the latest record that was fetched.
     pub fn last_ns(&self) -> u64 {
-        self.waiting.borrow().last_ns
+        self.waiting.borrow().latest_ns.iter().copied().max().unwrap_or(0)
     }
 
     /// Number of records that were passed on after a later one.
@@ -243,14 +199,12 @@ mod tests {
 
     #[test]
     fn a_ring_with_more_holds_back_the_later_records_of_the_others() {
-        let (now, until) =
-            (10 * BLOCKED_NS, |rings: &[_]| complete_until(10 * BLOCKED_NS, rings.iter().copied()));
+        let now = 10 * BLOCKED_NS;
         let old = now - 2 * BLOCKED_NS;
-        assert_eq!(until(&[(Left::Nothing, old), (Left::Nothing, 0)]), now);
-        assert_eq!(until(&[(Left::Some, now - 5), (Left::Nothing, 0)]), now - 5 - REORDER_NS);
+        assert_eq!(complete_until(now, now - 5, false), now - 5 - REORDER_NS);
         // one that never ends holds back nothing for ever
-        assert_eq!(until(&[(Left::Some, old), (Left::Nothing, now)]), now);
-        assert_eq!(until(&[(Left::Many, old), (Left::Some, now)]), old - REORDER_NS);
+        assert_eq!(complete_until(now, old, false), now);
+        assert_eq!(complete_until(now, old, true), old - REORDER_NS);
     }
 
     #[test]

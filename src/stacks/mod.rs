@@ -19,7 +19,7 @@ use crate::view::stacks::{StacksView, svg, title};
 use crate::view::theme::Theme;
 use anyhow::Result;
 
-use crate::run::drive::{End, FileReader, Form, Input, Live, Run, Seen, Step, open_all};
+use crate::run::drive::{End, FileReader, Heading, Live, Run, Step, each, open_all};
 use crate::run::outfile::{OutFile, Rules};
 use crate::run::start::{Preflight, Session, symbolizer};
 use crate::run::stdout::{output_width, stdout};
@@ -85,15 +85,13 @@ impl ByStack<'_> {
         let is_live = run.session().is_some();
         loop {
             match run.next()? {
-                Step::Event(Seen { event, is_selected: true, .. })
-                    if !self.recorded.add(&event.what) =>
-                {
+                Step::Event { event, is_selected: true, .. } if !self.recorded.add(&event.what) => {
                     return Err(too_many());
                 }
                 Step::Fact(Fact::Stacks(all)) => {
                     all.iter().for_each(|(id, frames)| self.recorded.stack(*id, frames));
                 }
-                Step::Tick(_) if is_live => {
+                Step::Tick { .. } if is_live => {
                     self.symbolizer.get_or_insert_with(symbolizer);
                 }
                 Step::Ended => break,
@@ -195,39 +193,29 @@ impl ByStack<'_> {
 pub fn run(options: &StacksOptions) -> Result<()> {
     let settings = &options.settings;
     let at = options.stack.at;
-    let mut early = None;
-    let mut drawing;
-    let input = if options.from.is_empty() {
-        drawing = create(options)?;
+    let files = open_all(&options.from.files, settings, &FileReader::require_pairs)?;
+    let mut drawing = create(options)?;
+    let mut by_stack = |symbolizer| ByStack {
+        options,
+        at,
+        drawing: drawing.take(),
+        symbolizer,
+        recorded: RecordedStacks::new(at, options.by.is_some() || options.draws()),
+    };
+    if options.from.is_empty() {
         let ready = Preflight::check(settings)?;
         let short = options.run.duration.is_some_and(|d| d < SYMBOLS_TAKE);
-        early = (short || at == StackAt::Complete).then(symbolizer);
-        Input::live(Live {
+        let early = (short || at == StackAt::Complete).then(symbolizer);
+        let live = Live {
             exec: &options.exec.program,
             irq_entry: early.as_ref().and_then(Symbolizer::irq_entry),
             ..Live::new(ready, settings, options.run.duration)
-        })
-    } else {
-        let files = open_all(&options.from.files, settings, &FileReader::require_pairs)?;
-        drawing = create(options)?;
-        let form = Form {
-            json: options.json,
-            color: options.session.color.on_stdout(options.has_lines()),
-            ledger_apart: true,
-            has_header: true,
-            writes_at_end: true,
         };
-        Input::files(files, form)
-    };
-    input.each(&mut |run| {
+        return live.run(|run| by_stack(early).read(run));
+    }
+    let heading = if options.json { Heading::Json } else { Heading::Stderr };
+    each(files, heading, false, &mut |run| {
         run.file().into_iter().for_each(FileReader::warn_partial);
-        let by_stack = ByStack {
-            options,
-            at,
-            drawing: drawing.take(),
-            symbolizer: early.take(),
-            recorded: RecordedStacks::new(at, options.by.is_some() || options.draws()),
-        };
-        by_stack.read(run)
+        by_stack(None).read(run)
     })
 }

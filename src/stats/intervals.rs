@@ -176,13 +176,6 @@ mod tests {
     }
 
     #[test]
-    fn two_equal_values_without_spread_are_equal() {
-        let none = Variance { value: 0.0, degrees: 1.0 };
-        let found = Ratio::new(5.0, 5.0, [none, none]);
-        assert_eq!((found.ratio, found.p), (1.0, 1.0));
-    }
-
-    #[test]
     fn critical_values_match_the_tables() {
         for (degrees, probability, want) in [
             (1.0, 0.05, 12.706),

@@ -50,6 +50,9 @@ impl Functions {
     /// Looks the functions at these addresses up, as far as that was not done before.
     pub fn look_up(&mut self, addresses: impl Iterator<Item = u64>) {
         let new: Vec<u64> = addresses.filter(|address| !self.names.contains_key(address)).collect();
+        if new.is_empty() {
+            return;
+        }
         let found = self.symbolizer.symbolize(&self.source, Input::AbsAddr(&new));
         // the process has ended
         let Ok(found) = found else { return };

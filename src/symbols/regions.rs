@@ -141,8 +141,6 @@ impl Regions {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use proptest::prelude::any;
-    use proptest::{prop_assert, proptest};
 
     /// An image, two modules with data after the text, and generated code.
     pub const KALLSYMS: &str = "\
@@ -190,34 +188,6 @@ ffffffffc0400000 t ftrace_trampoline\t[__builtin__ftrace]
             u64::MAX,
         ] {
             assert_eq!(owner(nobodys), None, "{nobodys:#x}");
-        }
-    }
-
-    #[test]
-    fn a_module_that_came_later_is_noticed() {
-        let regions = Regions::read(KALLSYMS.as_bytes()).unwrap();
-        let modules = "\
-nvme 61440 0 - Live 0xffffffffc0100000
-nvme_core 200704 1 nvme, Live 0xffffffffc0200000 (E)
-dm_mod 4096 0 - Live 0xffffffffc0500000
-hidden 4096 0 - Live 0x0000000000000000
-broken
-";
-        assert!(regions.misses(modules, 0xffff_ffff_c050_0fff));
-        assert!(!regions.misses(modules, 0xffff_ffff_c050_1000));
-        assert!(!regions.misses(modules, 0xffff_ffff_c020_3000));
-        assert!(!regions.misses(modules, 0x10));
-        // unloaded, and loaded again elsewhere
-        assert!(regions.misses("nvme 61440 0 - Live 0xffffffffc0600000\n", 0xffff_ffff_c060_0010));
-    }
-
-    proptest! {
-        #[test]
-        fn any_text_is_read(text in any::<String>(), address in any::<u64>()) {
-            if let Ok(regions) = Regions::read(text.as_bytes()) {
-                prop_assert!(regions.of(address).is_none_or(|r| r.holds(address)));
-                let _ = regions.misses(&text, address);
-            }
         }
     }
 }

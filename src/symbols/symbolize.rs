@@ -266,15 +266,6 @@ mod tests {
     }
 
     #[test]
-    fn an_address_outside_of_text_is_not_named_after_a_neighbour() {
-        let (_machine, symbolizer) = machine();
-        let table = symbolizer.table.as_ref().unwrap();
-        let places = [NVME + 0x1000, NVME + 0x3010, CORE, CORE + 0x2010, 8, u64::MAX];
-        assert_eq!(table.symbols(&places), vec![None; places.len()]);
-        assert!(table.symbols(&[NVME + 0xfff])[0].is_some());
-    }
-
-    #[test]
     fn a_call_that_never_returns_is_not_the_next_functions() {
         let (_machine, symbolizer) = machine();
         let table = symbolizer.table.as_ref().unwrap();

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The functions of QEMU and SPDK that `host trace --pid` attaches to.
+//! The programs of bpf/host.bpf.c that `host trace` attaches, and what each is attached to.
 
 /// A program, and the functions that it may be attached to.
 pub struct Wanted {
     /// The program.
     pub program: &'static str,
-    /// The functions.
+    /// Its hook in the ledger.
+    pub hook: &'static str,
+    /// The functions of the process. The kernel's are in the program.
     pub functions: &'static [&'static str],
     /// Whether the stages of the backend need it, and not the command as a whole.
     pub is_inner: bool,
@@ -13,43 +15,50 @@ pub struct Wanted {
     pub is_optional: bool,
 }
 
-const fn wanted(program: &'static str, functions: &'static [&'static str]) -> Wanted {
-    Wanted { program, functions, is_inner: false, is_optional: false }
+/// A program for one function.
+const fn to(program: &'static str, function: &'static [&'static str; 1]) -> Wanted {
+    let hook = function[0];
+    Wanted { program, hook, functions: function, is_inner: false, is_optional: false }
 }
 
-/// Programs for QEMU. The begin is last, so that no command is without its later points.
-pub const QEMU: [Wanted; 4] = [
-    wanted("qemu_done", &["nvme_rw_complete_cb"]),
+// The begin is last, so that no command is without its later points.
+
+/// Programs for nvmet.
+pub static NVMET: [Wanted; 2] =
+    [to("nvmet_complete", &["nvmet_req_complete"]), to("nvmet_init", &["nvmet_req_init"])];
+
+/// Programs for QEMU.
+pub static QEMU: [Wanted; 4] = [
+    to("qemu_done", &["nvme_rw_complete_cb"]),
     Wanted {
+        program: "qemu_submit",
+        hook: "backend submit",
+        functions: &["dma_blk_read", "dma_blk_write", "blk_aio_preadv", "blk_aio_pwritev"],
         is_inner: true,
-        ..wanted(
-            "qemu_submit",
-            &["dma_blk_read", "dma_blk_write", "blk_aio_preadv", "blk_aio_pwritev"],
-        )
+        is_optional: false,
     },
-    Wanted { is_inner: true, ..wanted("qemu_interrupt", &["msix_notify"]) },
-    wanted("qemu_fetch", &["nvme_map_dptr"]),
+    Wanted { is_inner: true, ..to("qemu_interrupt", &["msix_notify"]) },
+    to("qemu_fetch", &["nvme_map_dptr"]),
 ];
 
-/// Programs for SPDK, in the same order. 22.01 and earlier have no functions `_ext`.
-pub const SPDK: [Wanted; 5] = [
-    wanted("spdk_complete", &["nvmf_transport_req_complete"]),
-    wanted("spdk_free", &["nvmf_transport_req_free"]),
-    Wanted { is_inner: true, ..wanted("spdk_done", &["spdk_nvmf_request_complete"]) },
+/// Programs for SPDK. 22.01 and earlier have no functions `_ext`.
+pub static SPDK: [Wanted; 5] = [
+    to("spdk_complete", &["nvmf_transport_req_complete"]),
+    to("spdk_free", &["nvmf_transport_req_free"]),
+    Wanted { is_inner: true, ..to("spdk_done", &["spdk_nvmf_request_complete"]) },
     Wanted {
+        program: "spdk_submit",
+        hook: "bdev submit",
+        functions: &[
+            "spdk_bdev_readv_blocks_ext",
+            "spdk_bdev_writev_blocks_ext",
+            "spdk_bdev_readv_blocks",
+            "spdk_bdev_writev_blocks",
+        ],
         is_inner: true,
         is_optional: true,
-        ..wanted(
-            "spdk_submit",
-            &[
-                "spdk_bdev_readv_blocks_ext",
-                "spdk_bdev_writev_blocks_ext",
-                "spdk_bdev_readv_blocks",
-                "spdk_bdev_writev_blocks",
-            ],
-        )
     },
-    wanted("spdk_fetch", &["spdk_nvmf_request_exec"]),
+    to("spdk_fetch", &["spdk_nvmf_request_exec"]),
 ];
 
 /// The functions that a process must have for these programs.

@@ -9,7 +9,9 @@ pub mod spdk;
 pub mod spdk_trace;
 
 use crate::model::ledger::HostLedger;
-use crate::model::target::{HostController, HostEvent, TargetInfo};
+use crate::model::target::{
+    HostClock, HostCommand, HostController, HostEvent, TargetInfo, TargetKind,
+};
 
 /// The words after `key`, which `=`, `:` or a blank follows; without quotation marks.
 fn words<'t>(text: &'t str, key: &str) -> impl Iterator<Item = &'t str> {
@@ -54,19 +56,28 @@ pub struct Imported {
 pub const MOST_EVENTS: usize = 1 << 22;
 
 impl Imported {
-    /// Keeps an event, unless there are too many.
-    pub fn push(&mut self, event: HostEvent) {
-        match self.events.len() < MOST_EVENTS {
-            true => self.events.push(event),
-            false => self.ledger.lost += 1,
-        }
+    /// Nothing yet, of a target with this clock.
+    pub fn of(kind: TargetKind, by: &str, clock: HostClock, resolution_ns: u64) -> Self {
+        let by = by.into();
+        let target = TargetInfo { kind, by, clock, resolution_ns, ..TargetInfo::default() };
+        Self { target, ..Self::default() }
     }
 
-    /// The same by time, and counted.
+    /// Keeps an event, unless there are too many, and counts it.
+    pub fn push(&mut self, event: HostEvent) {
+        if self.events.len() >= MOST_EVENTS {
+            self.ledger.lost += 1;
+            return;
+        }
+        self.ledger.count(&event);
+        self.events.push(event);
+    }
+
+    /// The same by time, with the commands that are still in flight.
     #[must_use]
-    pub fn finished(mut self) -> Self {
+    pub fn finished(mut self, left: impl Iterator<Item = HostCommand>) -> Self {
+        left.for_each(|command| self.push(HostEvent::Unfinished(command)));
         self.events.sort_by_key(HostEvent::at_ns);
-        self.events.iter().for_each(|event| self.ledger.count(event));
         self.ledger.imported = true;
         self
     }

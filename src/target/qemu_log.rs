@@ -4,9 +4,7 @@
 //! are those of hw/nvme/trace-events, 6.0 to 11.1. An event names neither its controller nor, for some
 //! events, its queue; an event that fits several commands is left out, and counted.
 
-use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet};
-use std::ops::RangeInclusive;
+use std::collections::BTreeMap;
 
 use super::{Imported, value};
 use crate::model::target::{HostCommand, HostEvent, HostPoint, HostTimes};
@@ -23,6 +21,9 @@ fn small<T: TryFrom<u64>>(text: &str, key: &str) -> Option<T> {
 /// Command id and queue. Most lines have the command id alone.
 type Key = (u16, u16);
 
+/// Most commands in flight with one id that are told apart.
+const MOST_QUEUES: usize = 1024;
+
 /// The state of the controller while the log is read.
 pub struct Reader {
     /// What was read.
@@ -31,36 +32,15 @@ pub struct Reader {
     pub has_ends: bool,
     /// Commands in flight.
     flying: BTreeMap<Key, HostCommand>,
-    /// Those of I/O queues without blocks yet.
-    bare: BTreeSet<Key>,
     /// Completion queue of each submission queue whose creation is in the log.
     cqs: BTreeMap<u16, u16>,
-    /// The submission queues of each of these completion queues.
-    sqs: BTreeMap<u16, BTreeSet<u16>>,
 }
 
 impl Default for Reader {
     fn default() -> Self {
-        Self {
-            imported: Imported::default(),
-            has_ends: true,
-            flying: BTreeMap::new(),
-            bare: BTreeSet::new(),
-            cqs: BTreeMap::new(),
-            sqs: BTreeMap::new(),
-        }
+        let (imported, flying, cqs) = Default::default();
+        Self { imported, has_ends: true, flying, cqs }
     }
-}
-
-/// The keys with this command id, whatever the queue.
-const fn with_cid(cid: u16) -> RangeInclusive<Key> {
-    (cid, 0)..=(cid, u16::MAX)
-}
-
-/// The only key; `None` if there are none, or several.
-fn only(mut keys: impl Iterator<Item = Key>) -> Option<Key> {
-    let first = keys.next()?;
-    keys.next().is_none().then_some(first)
 }
 
 /// Why a line gives nothing.
@@ -85,7 +65,6 @@ impl Reader {
             times: HostTimes::default().with(HostPoint::Fetch, ns),
             ..HostCommand::default()
         };
-        self.bare.extend((qid > 0).then_some((cid, qid)));
         match self.flying.insert((cid, qid), command) {
             None => Ok(()),
             Some(_) if !self.has_ends => {
@@ -97,37 +76,29 @@ impl Reader {
         }
     }
 
-    /// The only command in flight with this id whose completion queue is this one.
-    fn only_on(&self, cid: u16, cqid: u16) -> Option<Key> {
-        // a queue whose creation is not in the log has the completion queue of its own number
-        let same = (!self.cqs.contains_key(&cqid)).then_some(cqid);
-        let created = self.sqs.get(&cqid).into_iter().flatten().copied();
-        let keys = same.into_iter().chain(created).map(|qid| (cid, qid));
-        only(keys.filter(|key| self.flying.contains_key(key)))
+    /// The only command in flight with this id of which this holds.
+    fn only(&self, cid: u16, is_it: impl Fn(u16, &HostCommand) -> bool) -> Option<Key> {
+        let with_cid = self.flying.range((cid, 0)..=(cid, u16::MAX)).take(MOST_QUEUES);
+        let mut found = with_cid.filter(|((_, qid), command)| is_it(*qid, command));
+        let (key, _) = found.next()?;
+        found.next().is_none().then_some(*key)
     }
 
     /// Adds the blocks to the command whose fetch is the line before.
     fn blocks(&mut self, text: &str) -> Result<(), Skip> {
         let cid = small(text, "cid").ok_or(Skip::Malformed)?;
-        let bare = self.bare.range(with_cid(cid)).copied();
-        let key = only(bare).ok_or(Skip::Other)?;
-        if let Some(id) = self.flying.get_mut(&key) {
-            (id.slba, id.nlb) = (value(text, "lba"), small(text, "nlb"));
-            if id.slba.is_some() {
-                self.bare.remove(&key);
-            }
-        }
+        let key = self.only(cid, |qid, command| qid > 0 && command.slba.is_none());
+        let command = key.and_then(|key| self.flying.get_mut(&key)).ok_or(Skip::Other)?;
+        (command.slba, command.nlb) = (value(text, "lba"), small(text, "nlb"));
         Ok(())
     }
 
     /// The storage has answered. The line has no queue.
     fn answered(&mut self, ns: u64, text: &str) -> Result<(), Skip> {
         let cid = small(text, "cid").ok_or(Skip::Malformed)?;
-        let flying = self.flying.range(with_cid(cid)).map(|(key, _)| *key);
-        let key = only(flying.filter(|(_, qid)| *qid > 0)).ok_or(Skip::Other)?;
-        if let Some(command) = self.flying.get_mut(&key) {
-            command.times.set(HostPoint::BackendDone, ns);
-        }
+        let key = self.only(cid, |qid, _| qid > 0);
+        let command = key.and_then(|key| self.flying.get_mut(&key)).ok_or(Skip::Other)?;
+        command.times.set(HostPoint::BackendDone, ns);
         Ok(())
     }
 
@@ -136,15 +107,14 @@ impl Reader {
         let (cid, cqid): (u16, u16) =
             small(text, "cid").zip(small(text, "cqid")).ok_or(Skip::Malformed)?;
         let status: u16 = small(text, "status").ok_or(Skip::Malformed)?;
-        let key = self.only_on(cid, cqid);
-        key.iter().for_each(|key| {
-            self.bare.remove(key);
-        });
+        // a queue whose creation is not in the log has the completion queue of its own number
+        let cq_of = |qid| self.cqs.get(&qid).copied().unwrap_or(qid);
+        let key = self.only(cid, |qid, _| cq_of(qid) == cqid);
         let known = key.and_then(|key| self.flying.remove(&key));
         self.imported.ledger.without_begin += u64::from(known.is_none());
         let mut command = known.unwrap_or_else(|| HostCommand {
-            // one of a queue that shares its completion queue is not known
-            qid: (!self.sqs.contains_key(&cqid)).then_some(cqid),
+            // several queues may share the completion queue
+            qid: (cqid == 0 || self.cqs.is_empty()).then_some(cqid),
             cid: Some(cid),
             ..HostCommand::default()
         });
@@ -158,48 +128,26 @@ impl Reader {
     fn reset(&mut self) {
         self.imported.ledger.without_end += self.flying.len() as u64;
         self.flying.clear();
-        self.bare.clear();
         self.cqs.clear();
-        self.sqs.clear();
     }
 
     fn created(&mut self, text: &str) -> Result<(), Skip> {
         let queues = small(text, "sqid").zip(small(text, "cqid"));
         let (sq, cq) = queues.ok_or(Skip::Malformed)?;
-        let former = self.forget(sq);
-        self.cqs.insert(sq, cq);
-        self.sqs.entry(cq).or_default().insert(sq);
-        match former {
+        match self.cqs.insert(sq, cq) {
             None => Ok(()),
             Some(_) => Err(Skip::Second),
         }
     }
 
-    /// Forgets a submission queue. Returns its completion queue, if its creation is in the log.
-    fn forget(&mut self, sq: u16) -> Option<u16> {
-        let cq = self.cqs.remove(&sq)?;
-        if let Entry::Occupied(mut sqs) = self.sqs.entry(cq) {
-            sqs.get_mut().remove(&sq);
-            if sqs.get().is_empty() {
-                sqs.remove();
-            }
-        }
-        Some(cq)
-    }
-
     fn deleted(&mut self, text: &str) -> Result<(), Skip> {
         let sq = small(text, "sqid").or_else(|| small(text, "sq"));
-        sq.and_then(|sq| self.forget(sq)).ok_or(Skip::Other)?;
-        Ok(())
+        sq.and_then(|sq| self.cqs.remove(&sq)).map(|_| ()).ok_or(Skip::Other)
     }
 
-    /// The commands in flight, by queue and command id.
-    pub fn unfinished(&mut self) -> Vec<HostEvent> {
-        self.bare.clear();
-        let mut left: Vec<_> = std::mem::take(&mut self.flying).into_iter().collect();
-        left.sort_by_key(|((cid, qid), _)| (*qid, *cid));
-        let left = left.into_iter();
-        left.map(|(_, command)| HostEvent::Unfinished(command)).collect()
+    /// The commands in flight.
+    pub fn unfinished(&mut self) -> impl Iterator<Item = HostCommand> + use<> {
+        std::mem::take(&mut self.flying).into_values()
     }
 
     /// Counts a line that gives nothing.

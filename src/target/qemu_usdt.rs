@@ -76,20 +76,17 @@ impl QemuHits {
         !matches!(read, Err(Skip::Second))
     }
 
-    /// The events since the last call. They are counted here.
+    /// The events since the last call.
     pub fn drain(&mut self) -> Vec<HostEvent> {
-        let events = std::mem::take(&mut self.reader.imported.events);
-        let ledger = &mut self.reader.imported.ledger;
-        events.iter().for_each(|event| ledger.count(event));
-        events
+        std::mem::take(&mut self.reader.imported.events)
     }
 
     /// The commands in flight, and the ledger.
     pub fn end(mut self) -> (Vec<HostEvent>, HostLedger) {
-        let left = self.reader.unfinished();
-        let mut ledger = self.reader.imported.ledger;
-        left.iter().for_each(|event| ledger.count(event));
-        (left, ledger)
+        for command in self.reader.unfinished() {
+            self.reader.imported.push(HostEvent::Unfinished(command));
+        }
+        (self.drain(), self.reader.imported.ledger)
     }
 }
 

@@ -9,9 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Number;
 
 use super::Imported;
-use crate::model::ledger::HostLedger;
 use crate::model::target::{
-    HostClock, HostCommand, HostController, HostEvent, HostPoint, HostTimes, TargetInfo, TargetKind,
+    HostClock, HostCommand, HostController, HostEvent, HostPoint, HostTimes, TargetKind,
 };
 use crate::model::text::Text;
 
@@ -184,18 +183,9 @@ fn step(name: &str) -> Option<Step> {
 
 /// The requests of a trace. They have no ids; [`label`] adds them.
 pub fn import(trace: &Trace) -> Imported {
-    let mut imported = Imported {
-        target: TargetInfo {
-            kind: TargetKind::Spdk,
-            by: "spdk_trace".into(),
-            clock: HostClock::Tsc,
-            resolution_ns: 1,
-            ..TargetInfo::default()
-        },
-        controllers: vec![HostController::named("spdk:0")],
-        ledger: HostLedger { lost: trace.lost, ..HostLedger::default() },
-        ..Imported::default()
-    };
+    let mut imported = Imported::of(TargetKind::Spdk, "spdk_trace", HostClock::Tsc, 1);
+    imported.controllers = vec![HostController::named("spdk:0")];
+    imported.ledger.lost = trace.lost;
     let mut flying: BTreeMap<_, HostCommand> = BTreeMap::new();
     for entry in &trace.entries {
         let ledger = &mut imported.ledger;
@@ -223,9 +213,7 @@ pub fn import(trace: &Trace) -> Imported {
             },
         }
     }
-    let left = flying.into_values().map(HostEvent::Unfinished);
-    imported.events.extend(left);
-    imported.finished()
+    imported.finished(flying.into_values())
 }
 
 /// The command of each entry, from a recording of the same requests by their addresses. The n-th use
@@ -287,21 +275,6 @@ mod tests {
     }
 
     #[test]
-    fn requests_have_their_points_and_no_ids() {
-        let read = import(&Trace::parse(TRACE).unwrap());
-        assert_eq!((read.ledger.commands, read.ledger.unfinished), (2, 1));
-        assert_eq!((read.ledger.without_begin, read.ledger.other), (1, 3));
-        let HostEvent::Command(first) = read.events[0] else {
-            panic!("{:?}", read.events);
-        };
-        let stages = first.times.stages().unwrap();
-        let stages: Vec<_> = stages.iter().map(|s| (s.name.as_str(), s.ns)).collect();
-        let want = [("host_submit", 1000), ("backend", 20_000), ("host_complete", 500)];
-        assert_eq!(stages, want);
-        assert_eq!(first.cid, None);
-    }
-
-    #[test]
     fn the_first_tracepoint_of_a_number_is_meant() {
         let trace = r#"{"tsc_rate": 1, "tpoints": [{"name": "A", "id": 7}, {"name": "B", "id": 7}],
             "entries": [{"tpoint": 7}, {"tpoint": 8}]}"#;
@@ -320,13 +293,5 @@ mod tests {
         let (labels, without) = label(&trace, &[labelled(), labelled()]);
         assert_eq!((labels.len(), without), (10, 1));
         assert!(labels.values().all(|id| id.cid == Some(77)));
-    }
-
-    #[test]
-    fn other_files_are_refused() {
-        for wrong in ["", "{}", "{\"tsc_rate\":5}", "[1]"] {
-            let error = Trace::parse(wrong).unwrap_err();
-            assert!(error.to_string().contains("spdk_trace -j"), "{wrong}: {error}");
-        }
     }
 }

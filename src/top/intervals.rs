@@ -13,7 +13,7 @@ use crate::model::report::recount::Recount;
 use crate::model::snapshot::Snapshot;
 use crate::model::stage::StageSet;
 use crate::recording::CgroupInfo;
-use crate::run::drive::{CountedBy, count, ledger};
+use crate::run::drive::{count, ledger_of_rows};
 use crate::run::start::Session;
 use crate::top::args::TopOptions;
 use crate::top::report::{
@@ -251,7 +251,7 @@ impl Meter {
     ) -> Result<Sample> {
         let stage_set = options.settings.stage_set;
         let now = session.snapshot()?;
-        let ledger = ledger(session, CountedBy::Programs(&now), None)?;
+        let ledger = ledger_of_rows(session, &now, None)?;
         let in_flight = session.in_flight_by_queue()?;
         let filter = &options.settings.filter;
         let of_filter = in_flight.iter().filter(|(queue, _)| filter.has_ctrl(queue.ctrl));

@@ -28,8 +28,8 @@ use self::app::{Action, App};
 use self::intervals::IntervalConsumer;
 use self::screen::{Input as Typed, Screen};
 use self::view::Look;
-use crate::run::drive::turns::{Wake, stop_signals};
-use crate::run::drive::{FileReader, Form, Input, Live, Run, Step, open_all};
+use crate::run::drive::turns::{Turns, Wake, stop_signals};
+use crate::run::drive::{FileReader, Heading, Live, Run, Step, each, open_all};
 use crate::run::start::Preflight;
 use crate::run::{WAITS_UNMEASURED, eprint_note, say_ledger, stdout};
 use crate::top::args::TopOptions;
@@ -137,15 +137,18 @@ struct Showing<'o> {
     display: Display,
     /// When the next interval is due.
     due: Duration,
-    intervals: Intervals,
-    /// Another recording comes after this one.
-    has_next: bool,
+    intervals: Intervals<'o>,
 }
 
 /// Where the intervals come from.
-enum Intervals {
+enum Intervals<'o> {
     Live(Box<Meter>),
-    Recorded(Box<IntervalConsumer>),
+    Recorded {
+        cutter: Box<IntervalConsumer>,
+        turns: &'o mut Turns,
+        /// Another recording comes after this one.
+        has_next: bool,
+    },
 }
 
 impl Showing<'_> {
@@ -173,10 +176,11 @@ impl Showing<'_> {
 
     /// Shows the intervals that have been read, as fast as they are to be shown. Returns when to go on;
     /// `None`: when more was read.
-    fn recorded(&mut self, now: Duration) -> Result<Option<Duration>> {
-        let Intervals::Recorded(cutter) = &mut self.intervals else {
+    fn recorded(&mut self) -> Result<Option<Duration>> {
+        let Intervals::Recorded { cutter, turns, has_next } = &mut self.intervals else {
             return Ok(None);
         };
+        let now = turns.elapsed();
         let paces = matches!(self.display.out, Out::Screen(..));
         loop {
             let app = &mut self.display.app;
@@ -193,7 +197,7 @@ impl Showing<'_> {
             }
             if !app.next() {
                 // a screen stays until a key
-                let is_done = if paces { self.has_next } else { app.is_over() };
+                let is_done = if paces { *has_next } else { app.is_over() };
                 if !cutter.is_last || is_done {
                     return Ok(None);
                 }
@@ -207,34 +211,57 @@ impl Showing<'_> {
         }
     }
 
+    /// Shows what has been read of a recording. Returns false if a key or a signal ends it.
+    fn play(&mut self) -> Result<bool> {
+        loop {
+            self.display.answer()?;
+            if self.display.done {
+                return Ok(false);
+            }
+            let wake_at = self.recorded()?;
+            let Intervals::Recorded { turns, .. } = &mut self.intervals else {
+                return Ok(true);
+            };
+            let goes_on = turns.wait(wake_at.unwrap_or_default());
+            if !goes_on || wake_at.is_none() {
+                return Ok(goes_on);
+            }
+        }
+    }
+
     fn read(mut self, run: &mut Run<'_>) -> Result<()> {
         self.display.app.who = run.header.who;
+        let is_live = run.session().is_some();
         loop {
             match run.next()? {
-                Step::Event(seen) => match &mut self.intervals {
-                    Intervals::Live(meter) => {
-                        meter.event(seen.event, self.options.settings.stage_set);
-                    }
-                    Intervals::Recorded(cutter) => cutter.add(seen.event, seen.is_selected)?,
+                Step::Event { event, is_selected, .. } => match &mut self.intervals {
+                    Intervals::Live(meter) => meter.event(event, self.options.settings.stage_set),
+                    Intervals::Recorded { cutter, .. } => cutter.add(event, is_selected)?,
                 },
                 Step::Fact(fact) => self.fact(fact),
-                Step::Tick(tick) => {
+                Step::Tick { now, .. } if is_live => {
                     self.display.answer()?;
-                    if self.display.done {
-                        run.stop();
-                    } else if run.session().is_some() {
-                        self.live(run, tick.now)?;
-                    } else {
-                        run.wake_at(self.recorded(tick.now)?);
+                    match self.display.done {
+                        true => run.stop(),
+                        false => self.live(run, now)?,
                     }
                 }
-                Step::Ended => match &mut self.intervals {
-                    Intervals::Recorded(cutter) if !cutter.is_last && !run.is_stopped() => {
+                Step::Tick { .. } => {
+                    if !self.play()? {
+                        run.stop();
+                        break;
+                    }
+                }
+                Step::Ended => {
+                    if let Intervals::Recorded { cutter, .. } = &mut self.intervals {
                         let end = run.end()?;
                         cutter.finish(end.took, end.covers, &end.ledger);
+                        if !self.play()? {
+                            run.stop();
+                        }
                     }
-                    _ => break,
-                },
+                    break;
+                }
             }
         }
         // gives the terminal back before anything is said
@@ -242,21 +269,21 @@ impl Showing<'_> {
         let ledger = match self.intervals {
             Intervals::Live(_) => run.end()?.ledger,
             // the user may have ended it earlier
-            Intervals::Recorded(cutter) => {
+            Intervals::Recorded { cutter, .. } => {
                 cutter.idle.text().iter().for_each(|text| eprint_note(text));
                 cutter.ledger
             }
         };
         say_ledger(&ledger, self.options.session.is_verbose());
         let stages = self.options.settings.stage_set;
-        if run.session().is_some() && matches!(stages, StageSet::Basic | StageSet::Fine) {
+        if is_live && matches!(stages, StageSet::Basic | StageSet::Fine) {
             eprint_note(WAITS_UNMEASURED);
         }
         Ok(())
     }
 
     fn fact(&mut self, fact: Fact) {
-        let Intervals::Recorded(cutter) = &mut self.intervals else {
+        let Intervals::Recorded { cutter, .. } = &mut self.intervals else {
             return;
         };
         match fact {
@@ -274,14 +301,11 @@ impl Showing<'_> {
 fn live(options: &TopOptions) -> Result<()> {
     let ready = Preflight::check(&options.settings)?;
     let (system, waker) = (ready.system.clone(), ready.waker.clone());
-    let input = Input::live(Live {
-        until: "",
-        ..Live::new(ready, &options.settings, options.run.duration)
-    });
-    input.each(&mut |run| {
+    let live = Live { until: "", ..Live::new(ready, &options.settings, options.run.duration) };
+    live.run(|run| {
         let session = run.session().context("a session")?;
         let set = options.settings.stage_set;
-        let clock = RunClock { begin_ns: run.begin_ns(), wall_ns: Some(wall_offset_ns()) };
+        let clock = RunClock { begin_ns: run.begin_ns, wall_ns: Some(wall_offset_ns()) };
         let host = run.header.host.clone().unwrap_or_default();
         let app = App::new(&host, options.interval, stages(set, set), options.settings.by(), clock);
         let display = open(options, app, &waker)?;
@@ -291,7 +315,6 @@ fn live(options: &TopOptions) -> Result<()> {
             display,
             due: options.interval,
             intervals: Intervals::Live(Box::new(meter)),
-            has_next: false,
         };
         showing.read(run)
     })
@@ -303,35 +326,24 @@ fn recorded(options: &TopOptions) -> Result<()> {
     let mut left = files.len();
     let (waker, stop) = channel();
     // a user may end it; a pipe ends with its reader
-    let can_end = stdout().is_terminal();
-    if can_end {
+    if stdout().is_terminal() {
         stop_signals(waker.clone())?;
     }
-    let input = Input::Files {
-        files,
-        form: Form {
-            json: false,
-            color: options.session.color == ColorArg::Always,
-            ledger_apart: true,
-            has_header: true,
-            writes_at_end: false,
-        },
-        stop: can_end.then_some(&stop),
-    };
-    input.each(&mut |run| {
+    let mut turns = Turns::begin(stop, None);
+    each(files, Heading::Stderr, true, &mut |run| {
         let file = run.file().context("a recording")?;
         file.warn_partial();
         let set = file.settings.stage_set;
         left -= 1;
         let by = options.settings.by();
         let stages = stages(set, file.info().stage_set);
-        let clock = RunClock { begin_ns: run.begin_ns(), wall_ns: None };
+        let clock = RunClock { begin_ns: run.begin_ns, wall_ns: None };
         let cutter = IntervalConsumer::new(
             options.interval,
             set,
             (by, file.settings.filter.who),
             stages.clone(),
-            run.begin_ns(),
+            run.begin_ns,
         );
         let name = Text::file_name(&file.file);
         let app = App::new(&name, options.interval, stages, by, clock);
@@ -340,8 +352,11 @@ fn recorded(options: &TopOptions) -> Result<()> {
             options,
             display,
             due: Duration::ZERO,
-            intervals: Intervals::Recorded(Box::new(cutter)),
-            has_next: left > 0,
+            intervals: Intervals::Recorded {
+                cutter: Box::new(cutter),
+                turns: &mut turns,
+                has_next: left > 0,
+            },
         };
         showing.read(run)
     })

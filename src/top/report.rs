@@ -465,27 +465,6 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn row(commands: &[&[u64]]) -> Row {
-        let mut snapshot = Snapshot::default();
-        let full = 0b010_1001;
-        snapshot.cells.insert((READS, full), cell(StageSet::Basic, full, commands));
-        let mut views = rows_by_view(&snapshot, &[], StageSet::Basic, SECOND);
-        let stages = stages(StageSet::Basic, StageSet::Basic);
-        assert_eq!(stages, ["total", "queue", "submit", "device", "complete"]);
-        Row::new(views.remove(0).remove(0), &stages)
-    }
-
-    #[test]
-    fn a_row_has_the_latencies_of_each_stage() {
-        let found = row(&[&[10, 20, 300, 40], &[10, 20, 900, 40]]);
-        assert_eq!((found.iops, found.max), (2.0, Some(970)));
-        assert_eq!(found.heat[3], [300, 900].map(|ns| (index(ns) as u16, 1)));
-        assert_eq!(found.heat[1], [(index(10) as u16, 2)]);
-        // the depth is the time of all commands in a second
-        let half: &[u64] = &[0, 0, 500_000_000, 0];
-        assert!((row(&[half; 6]).depth - 3.0).abs() < 1e-6);
-    }
-
     #[test]
     fn an_interval_keeps_its_slowest() {
         let mut collector = Collector::default();

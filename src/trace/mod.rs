@@ -16,7 +16,7 @@ use crate::machine::System;
 use anyhow::Result;
 
 use self::writer::{TraceWriter, clock};
-use crate::run::drive::{Form, Input, Live, open_all};
+use crate::run::drive::{Heading, Live, each, open_all};
 use crate::run::eprint_note;
 use crate::run::recording::{FileSettings, FileWriter};
 use crate::run::start::{LiveStacks, Preflight, Session};
@@ -71,15 +71,15 @@ fn live(options: &TraceOptions) -> Result<()> {
     let mut file = tee(options, &ready.system)?;
     let system = ready.system.clone();
     let live = Live::new(ready, settings, options.run.duration);
-    let input = Input::live(Live {
+    let live = Live {
         exec: &options.exec.program,
         until: options.count.map_or(live.until, |_| ""),
         advice: "stdout is not read fast enough: a larger --buffer, --slow, --stages=none or filters \
                  (--ctrl, --opcode) help",
         stacks,
         ..live
-    });
-    input.each(&mut |run| {
+    };
+    live.run(|run| {
         let out = output()?;
         warn_own_disk(&system, &out);
         let origin = run.session().map(Session::origin).unwrap_or_default();
@@ -87,11 +87,11 @@ fn live(options: &TraceOptions) -> Result<()> {
             file.shows(origin);
             file.begin();
         }
-        let begin_ns = file.as_ref().map_or(run.begin_ns(), FileWriter::begin_ns);
+        let begin_ns = file.as_ref().map_or(run.begin_ns, FileWriter::begin_ns);
         let clock = clock(options, begin_ns, Some(0));
         let writer = TraceWriter::new(options, out, clock, settings.stage_set);
         let writer = writer.with_submitters(origin == OriginDetail::Submitters);
-        writer.with_header(&run.header).of_this_machine(file.take()).read(run)
+        writer.with_header(&run.header).of_this_machine(file).read(run)
     })
 }
 
@@ -111,16 +111,10 @@ fn recorded(options: &TraceOptions) -> Result<()> {
             eprint_note(NO_WALL_CLOCK);
         }
     }
-    let form = Form {
-        json: options.json,
-        color: options.session.color.on_stdout(options.json),
-        ledger_apart: true,
-        has_header: true,
-        writes_at_end: false,
-    };
-    Input::files(files, form).each(&mut |run| {
+    let heading = if options.json { Heading::Json } else { Heading::Stderr };
+    each(files, heading, true, &mut |run| {
         let wall_ns = run.file().and_then(|file| file.clock().wall_ns);
-        let clock = clock(options, run.begin_ns(), wall_ns);
+        let clock = clock(options, run.begin_ns, wall_ns);
         let stage_set = run.file().map_or(settings, |file| &file.settings).stage_set;
         let writer = TraceWriter::new(options, output()?, clock, stage_set);
         let has_submitters = run.file().is_some_and(|file| file.info().submitters);

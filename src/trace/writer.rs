@@ -4,6 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::io::{ErrorKind, IsTerminal, stdout};
+use std::time::Duration;
 
 use crate::error::{Failure, Kind};
 use crate::machine::own_tgid;
@@ -23,7 +24,7 @@ use crate::view::trace::{Clock, Context, TraceLines};
 use anyhow::Result;
 use ratatui::crossterm::terminal;
 
-use crate::run::drive::{End, Names, Run, Seen, Step, Tick, say_own_share};
+use crate::run::drive::{End, Names, Run, Step, say_own_share};
 use crate::run::outfile::Output;
 use crate::run::recording::FileWriter;
 use crate::run::slowest::Slowest;
@@ -330,14 +331,14 @@ impl TraceWriter<'_> {
     pub fn read(mut self, run: &mut Run<'_>) -> Result<()> {
         loop {
             match run.next()? {
-                Step::Event(Seen { event, is_selected: true, names, .. }) => {
+                Step::Event { event, is_selected: true, names, .. } => {
                     self.event(event, names);
                 }
-                Step::Event(_) => {}
+                Step::Event { .. } => {}
                 Step::Fact(fact) => self.fact(fact),
-                Step::Tick(tick) => {
+                Step::Tick { now, is_second } => {
                     self.flush();
-                    self.tick(run, tick)?;
+                    self.tick(run, now, is_second)?;
                 }
                 Step::Ended => break,
             }
@@ -381,15 +382,15 @@ impl TraceWriter<'_> {
         Shown { out_of_order, undecodable, ..self.shown }
     }
 
-    fn tick(&mut self, run: &mut Run<'_>, tick: Tick) -> Result<()> {
+    fn tick(&mut self, run: &mut Run<'_>, now: Duration, is_second: bool) -> Result<()> {
         if run.session().is_none() {
             // the rest of the file, and the ledger of the whole run, have not been read
             return self.output_error("the output is incomplete");
         }
         let shown = self.shown_of(run);
-        if let Some(tee) = self.tee.as_mut().filter(|_| tick.is_second) {
+        if let Some(tee) = self.tee.as_mut().filter(|_| is_second) {
             run.shown = shown;
-            tee.ledger(tick.now, &run.ledger()?);
+            tee.ledger(now, &run.ledger()?);
         }
         self.out.look();
         if self.is_done() || self.out.has_failed() {
@@ -400,7 +401,7 @@ impl TraceWriter<'_> {
 
     /// Writes the ledger. Reports errors of the output, and of the file of `--tee`.
     fn finish(mut self, run: &mut Run<'_>, mut end: End) -> Result<()> {
-        self.write_slowest(run.names(), &mut end);
+        self.write_slowest(&mut run.names, &mut end);
         let (ledger, at) = (&end.ledger, end.took);
         if self.options.json {
             let mut line = Vec::new();

@@ -65,13 +65,12 @@ pub fn write_ledger(l: &Ledger, theme: Theme, detail: bool, out: &mut dyn Write)
     skipped(l, out)?;
     writeln!(
         out,
-        "  lost         ring {}, no row {}, untracked {}, no submitter {}, no CPU {},\n    \
+        "  lost         ring {}, no row {}, untracked {}, no submitter {},\n    \
              negative {}, doorbells {}",
         l.ring_drops,
         l.no_row,
         l.untracked,
         l.unattributed,
-        l.no_cpu,
         l.negative_intervals,
         l.doorbell_list_full
     )?;

@@ -357,10 +357,7 @@ impl Stacks {
 mod tests {
     use super::*;
     use crate::model::histogram::Histogram;
-    use crate::model::report::stacks::StackSums;
     use crate::model::stack::Symbol;
-    use proptest::collection::vec;
-    use proptest::{prop_assert, prop_assert_eq, proptest};
 
     fn frame(text: &str) -> Frame {
         let (text, module) = match text.split_once(' ') {
@@ -382,78 +379,6 @@ mod tests {
         StackRow { process: None, stack, hist, unmeasured: 0 }
     }
 
-    /// Stacks of a submitter, of kblockd through two call sites, and one that could not be taken.
-    fn rows() -> Vec<StackRow> {
-        let mut times = vec![90_000; 900];
-        times.extend([2_500_000; 10]);
-        let direct = [
-            "nvme_setup_cmd+0x1f4 [nvme_core]",
-            "nvme_queue_rqs+0x120 [nvme]",
-            "blk_mq_flush_plug_list+0x70",
-            "0xffffffffc0de0000",
-            "__x64_sys_io_submit+0xb0",
-            "entry_SYSCALL_64_after_hwframe+0x76",
-        ];
-        let kblockd = |first| {
-            [
-                first,
-                "nvme_queue_rq+0x90 [nvme]",
-                "blk_mq_dispatch_rq_list+0x12a",
-                "blk_mq_run_work_fn+0x5f",
-                "process_one_work+0x1a0",
-                "worker_thread+0x2b0",
-            ]
-        };
-        vec![
-            row(&direct, &times),
-            row(&kblockd("nvme_setup_cmd+0x1f4 [nvme_core]"), &[4_100_000; 80]),
-            row(&kblockd("nvme_setup_cmd+0x2c0 [nvme_core]"), &[110_000; 9]),
-            row(&[], &[70]),
-        ]
-    }
-
-    fn view(by: Weight, top: Option<usize>) -> StacksView {
-        let theme = Theme { color: false };
-        let at = StackAt::Submit;
-        StacksView { theme, width: 80, detail: false, full: false, at, by, top }
-    }
-
-    fn written(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> String {
-        let mut out = Vec::new();
-        write(&mut out).unwrap();
-        String::from_utf8(out).unwrap()
-    }
-
-    fn text(rows: &[StackRow], view: StacksView) -> String {
-        written(|out| view.text(rows, out))
-    }
-
-    #[test]
-    fn stacks_read_from_the_heaviest_down() {
-        let sums: StackSums = rows().into_iter().collect();
-        let rows = sums.by_function().rows(Weight::Count);
-        let view = view(Weight::Count, None);
-        insta::assert_snapshot!("80_columns", text(&rows, view));
-        insta::assert_snapshot!("120_columns", text(&rows, StacksView { width: 120, ..view }));
-    }
-
-    #[test]
-    fn all_frames_with_the_places_of_their_calls() {
-        let mut rows = rows();
-        rows[0].process = Some("fio[366]".into());
-        let view = StacksView { full: true, ..view(Weight::Count, None) };
-        insta::assert_snapshot!(text(&rows, view));
-    }
-
-    #[test]
-    fn the_rest_of_a_list_is_summed_up() {
-        let text = text(&rows(), view(Weight::Latency, Some(1)));
-        let last = text.lines().last().unwrap();
-        assert_eq!(last, "3 more stacks: 90 commands (9.0%), 76% of the latency; -n shows more");
-        let none = written(|out| view(Weight::Count, None).text(&[], out));
-        assert_eq!(none, "no finished command to show\n");
-    }
-
     #[test]
     fn what_all_stacks_have_in_common_is_found_at_both_ends() {
         let stacks = |all: &[&[&str]]| all.iter().map(|one| row(one, &[1])).collect::<Vec<_>>();
@@ -464,64 +389,6 @@ mod tests {
             (stacks(&[&["a+0x1", "b+0x1"], &["c+0x1", "b+0x1"]]), (0, 1)),
         ] {
             assert_eq!(common(&all), want, "{all:?}");
-        }
-    }
-
-    #[test]
-    fn json_is_an_object_a_line() {
-        let text = written(|out| view(Weight::Count, Some(2)).json(&rows(), out));
-        let lines: Vec<serde_json::Value> =
-            text.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
-        assert_eq!(lines.len(), 2);
-        insta::assert_snapshot!(serde_json::to_string_pretty(&lines[0]).unwrap());
-    }
-
-    #[test]
-    fn folded_stacks_begin_outermost_and_are_weighed() {
-        let count = written(|out| view(Weight::Count, None).folded(&rows(), out));
-        insta::assert_snapshot!(count, @r"
-        [no_stack] 1
-        entry_SYSCALL_64_after_hwframe;__x64_sys_io_submit;0xffffffffc0de0000;blk_mq_flush_plug_list;nvme_queue_rqs;nvme_setup_cmd 910
-        worker_thread;process_one_work;blk_mq_run_work_fn;blk_mq_dispatch_rq_list;nvme_queue_rq;nvme_setup_cmd 89
-        ");
-        let weights: Vec<u128> = folded(&rows(), Weight::Latency, 0).into_values().collect();
-        assert_eq!(weights, [1, 106_000, 328_990]);
-    }
-
-    #[test]
-    fn a_flame_graph_has_every_function_with_its_share() {
-        let draw = |by| {
-            let mut out = Vec::new();
-            svg(&rows(), by, "reads & <writes>", &mut out).unwrap();
-            String::from_utf8(out).unwrap()
-        };
-        let count = draw(Weight::Count);
-        assert!(count.starts_with("<?xml") && count.trim_end().ends_with("</svg>"));
-        assert!(count.contains("reads &amp; &lt;writes"), "{count}");
-        assert!(count.contains("nvme_queue_rqs (910 commands, 91.00%)"), "{count}");
-        assert!(count.contains("nvme_queue_rq (89 commands, 8.90%)"), "{count}");
-        assert!(draw(Weight::Latency).contains("nvme_queue_rqs (106,000 us, 24.37%)"));
-        assert_eq!(count, draw(Weight::Count), "colours are not random");
-        // a page gets it without scripts and styles
-        let text = inline(&rows(), Weight::Count, "reads & <writes>").unwrap();
-        assert!(text.contains("nvme_queue_rqs (910 commands, 91.00%)"), "{text}");
-        for other in ["<script", "<style", "onload", "onclick"] {
-            assert!(!text.contains(other), "{other}: {text}");
-        }
-        let error = svg(&[], Weight::Count, "", &mut io::sink()).unwrap_err();
-        assert!(error.to_string().contains("no finished command"), "{error}");
-    }
-
-    proptest! {
-        #[test]
-        fn lines_of_numbers_fit_a_screen(
-            samples in vec(1_u64..1 << 40, 1..20), n in 1_u64..1_000_000_000,
-        ) {
-            let one = row(&["f+0x1"], &samples);
-            let text = written(|out| view(Weight::Latency, None).text(&[one], out));
-            prop_assert!(text.lines().all(|l| l.chars().count() <= 80), "{}", text);
-            prop_assert!(commands(n).len() <= 20);
-            prop_assert_eq!(text.matches(" 100% ").count(), 2);
         }
     }
 }

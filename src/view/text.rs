@@ -363,89 +363,7 @@ fn short_count(n: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::counters::Counters;
-    use crate::model::machine::Scan;
     use crate::model::point::ALL_POINTS;
-    use crate::model::report::disk_names::DiskNames;
-    use crate::model::report::latency::rows;
-    use crate::model::snapshot::Snapshot;
-    use crate::probe::catalog::{CATALOG, Method, number_of};
-    use crate::probe::plan::tests::everything;
-    use crate::probe::plan::{Policy, plan};
-    use crate::testing::snapshot::{READS, cell};
-    use std::time::Duration;
-
-    fn report(stage_set: StageSet) -> Report {
-        let mut snapshot = Snapshot::default();
-        let full = 0b010_1001;
-        let joined = 0b010_0001;
-        if stage_set == StageSet::Basic {
-            let one: &[u64] = &[2_000, 9_500, 1_003_000, 14_000];
-            let late: &[u64] = &[2_500, 41_000, 9_000];
-            snapshot.cells.insert((READS, full), cell(stage_set, full, &[one; 995]));
-            snapshot.cells.insert((READS, joined), cell(stage_set, joined, &[late; 5]));
-        }
-        let mut counters = Counters { hits: vec![0; CATALOG.len()], ..Counters::default() };
-        counters.hits[number_of("setup_out_btf").unwrap()] = snapshot.commands();
-        counters.hits[number_of("complete_btf").unwrap()] = snapshot.commands();
-        let mut facts = everything();
-        facts.no_trampolines = Some("ftrace is switched off".into());
-        facts.no_kprobes = Some("kprobes are switched off".into());
-        let plan = plan(stage_set, &facts, &Policy::default()).unwrap();
-        let scan = Some(Scan::default());
-        Report {
-            stage_set,
-            who: None,
-            is_final: true,
-            at: Duration::from_secs(2),
-            covers: Duration::from_secs(2),
-            rows: rows(&snapshot, stage_set, None, Duration::from_secs(2)),
-            groups: None,
-            ledger: Ledger::new(&plan, &counters, &[], snapshot.commands(), scan),
-            disks: DiskNames::default(),
-        }
-    }
-
-    const VIEW: TextView = TextView {
-        theme: Theme { color: false },
-        width: 80,
-        hist: false,
-        detail: false,
-        top: 20,
-        advice: None,
-    };
-
-    fn text(report: &Report, view: TextView) -> String {
-        let mut out = Vec::new();
-        view.report(report, &mut out).unwrap();
-        let text = String::from_utf8(out).unwrap();
-        let fits = |l: &str| l.chars().count() <= view.width;
-        assert!(text.lines().all(fits), "{text}");
-        text
-    }
-
-    #[test]
-    fn a_report_fits_80_and_120_columns() {
-        let report = report(StageSet::Basic);
-        insta::assert_snapshot!("80_columns", text(&report, VIEW));
-        insta::assert_snapshot!("120_columns", text(&report, TextView { width: 120, ..VIEW }));
-    }
-
-    #[test]
-    fn all_stages_come_with_their_counts_and_the_whole_ledger() {
-        let view = TextView { detail: true, ..VIEW };
-        insta::assert_snapshot!(text(&report(StageSet::Basic), view));
-    }
-
-    #[test]
-    fn the_longest_names_of_hooks_fit_the_screen() {
-        let policy = Policy { only: Some(Method::Kprobe), ..Policy::default() };
-        let plan = plan(StageSet::Fine, &everything(), &policy).unwrap();
-        let mut report = report(StageSet::Fine);
-        report.ledger = Ledger::new(&plan, &Counters::default(), &[], 0, None);
-        let text = text(&report, TextView { detail: true, ..VIEW });
-        assert!(text.contains("blk_mq_requeue_request"), "{text}");
-    }
 
     #[test]
     fn every_name_of_a_stage_that_can_occur_fits_its_column() {
@@ -459,48 +377,5 @@ mod tests {
         }
         assert_eq!(short_name("submit+device"), "submit+device");
         assert_eq!(short_name("submit.ring+device+complete"), "ring..complete");
-    }
-
-    #[test]
-    fn a_row_without_a_measured_command_has_no_stages() {
-        let mut report = report(StageSet::Basic);
-        let mut row = report.rows[0].clone();
-        (row.unmeasured, row.total) = (row.count, Histogram::default());
-        row.stages.clear();
-        for at in [0, 2] {
-            report.rows.insert(at, row.clone());
-        }
-        let text = text(&report, VIEW);
-        let wheres = text.lines().skip_while(|l| !l.contains(" WHERE")).skip(1).take(3);
-        let has_place = wheres.map(|l| l.ends_with('%')).collect::<Vec<_>>();
-        assert_eq!(has_place, [false, true, false], "{text}");
-    }
-
-    #[test]
-    fn if_all_is_well_the_ledger_is_a_line() {
-        let mut report = report(StageSet::Basic);
-        report.ledger.missing_hooks.clear();
-        let exact = text(&report, VIEW);
-        assert!(exact.ends_with("\n\naccuracy  exact: 1000 commands, 0 lost\n\n"), "{exact}");
-        report.ledger.no_row = 1;
-        let lossy = text(&report, VIEW);
-        assert!(lossy.contains("accuracy  DEGRADED: 1 command without a row\n"), "{lossy}");
-    }
-
-    #[test]
-    fn histograms_are_short_and_count_all() {
-        let mut report = report(StageSet::Basic);
-        (0..30).for_each(|n| report.rows[0].total.record(1 << (n + 5)));
-        let text = text(&report, TextView { hist: true, ..VIEW });
-        let (_, total) = text.split_once("\n  total\n").unwrap();
-        let lines: Vec<&str> = total.lines().take_while(|l| l.contains(" to ")).collect();
-        assert!((10..=20).contains(&lines.len()), "{text}");
-        let count = |l: &&str| l.split_whitespace().nth(3).unwrap().parse::<u64>().unwrap();
-        assert_eq!(lines.iter().map(count).sum::<u64>(), 1030);
-    }
-
-    #[test]
-    fn an_empty_report_says_so() {
-        insta::assert_snapshot!(text(&report(StageSet::Total), VIEW));
     }
 }

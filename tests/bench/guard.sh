@@ -1,14 +1,25 @@
 #!/usr/bin/env bash
 # guard.sh [--record]: counts the cost of the main modes on 6.12, and fails if it is more than 5 %
 # above recorded.json, or above its limit there. With --record, writes recorded.json. Takes about a minute.
+#
+# QEMU's null device answers by the real clock, so figures vary by up to 4 % with the load of this
+# machine. A change that costs more does so in every guest: if one is above the limit, two more are
+# measured, and the lowest figures count.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
-export ONLY='^latency( --stages)?$|^trace --stages$|^top$|^record$' LOADS=batched NAME=guard PEERS=no
-log=$root/target/guard.log
-"$here/bench.sh" 6.12 >"$log" 2>&1 || {
-    cat "$log" >&2
-    exit 1
-}
-python3 "$here/guard.py" "$root/target/bench/guard.json" "$here/recorded.json" "$@"
+export ONLY='^latency( --stages)?$|^trace --stages$|^top$|^record$' LOADS=batched PEERS=no
+results=()
+for n in 1 2 3; do
+    log=$root/target/guard-$n.log
+    NAME=guard-$n "$here/bench.sh" 6.12 >"$log" 2>&1 || {
+        cat "$log" >&2
+        exit 1
+    }
+    results+=("$root/target/bench/guard-$n.json")
+    status=0
+    python3 "$here/guard.py" "$here/recorded.json" "${results[@]}" "$@" || status=$?
+    ((status == 3)) || exit "$status"
+done
+exit 1

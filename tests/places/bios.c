@@ -190,7 +190,7 @@ static void wait_for(u32 i, int freeze)
 {
 	u64 from;
 
-	on_wait_in((u64)BIO(i), freeze ? ND_HOOK_FREEZE_IN_FENTRY : ND_HOOK_IOCOST_IN_FENTRY);
+	on_wait_in((u64)BIO(i), 0, freeze ? ND_HOOK_FREEZE_IN_FENTRY : ND_HOOK_IOCOST_IN_FENTRY);
 	from = now_ns;
 	now_ns += random_below(1000);
 	on_wait_out((u64)BIO(i), freeze,
@@ -208,7 +208,7 @@ static void plug(u32 i)
 	int waits = random_below(2);
 	u64 from;
 
-	on_zone_in((u64)BIO(i), ND_HOOK_ZONE_IN_FENTRY);
+	on_wait_in((u64)BIO(i), 1, ND_HOOK_ZONE_IN_FENTRY);
 	from = now_ns;
 	on_zone_out((u64)BIO(i), waits, ND_HOOK_ZONE_OUT_FEXIT);
 	if (!waits)
@@ -298,7 +298,7 @@ static void set_up_and_end(u32 i)
 	run_as(DISPATCHER);
 	find_submitter(&by, &s, &requests_of[i], ACCESS_BTF);
 	s.setup_out_ns = bpf_ktime_get_ns();
-	note_bios(&s, 0, &requests_of[i], ACCESS_BTF);
+	note_bios(&s, 0, &requests_of[i]);
 	bios = l->count << ND_BIOS_SHIFT | (s.setup_out_ns - l->oldest_ns);
 	requests++;
 	merged += l->count - 1;

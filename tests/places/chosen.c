@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Commands of a controller that the filter leaves out, on a CPU that user space does not know, and
- * on CPUs that share cells. tests/places.rs runs it: chosen CASE ends with 0 if the case holds.
+ * Commands of a controller that the filter leaves out, and on CPUs that share cells.
+ * tests/places.rs runs it: chosen CASE ends with 0 if the case holds.
  */
 #define WITH_KFUNC
 #define bpf_this_cpu_ptr(p) ((void *)(p))
@@ -82,15 +82,6 @@ static int filters_all(u32 recover)
 	       !memcmp(slot_map, untouched, sizeof(slot_map));
 }
 
-static int an_unknown_cpu_is_counted(void)
-{
-	begin(0, 1);
-	here = WORLD_CPUS;
-	set_up();
-	complete();
-	return counted(ND_NO_CPU) == 2;
-}
-
 /* Both ways to add give the same cell. */
 static int shared_cells_are_the_same(u32 mode)
 {
@@ -120,8 +111,6 @@ int main(int argc, char **argv)
 	case 1:
 		return !(filters_all(0) && filters_all(1));
 	case 2:
-		return !an_unknown_cpu_is_counted();
-	case 3:
 		return !(shared_cells_are_the_same(ND_MODE_TOTAL) &&
 			 shared_cells_are_the_same(ND_MODE_BASIC) &&
 			 shared_cells_are_the_same(ND_MODE_FINE));

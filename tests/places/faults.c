@@ -118,6 +118,14 @@ static void submit(void *r)
 }
 
 /* Runs the program at a point, and stores the clock before and after it. */
+/* As HOOK() of bpf/nvme_deep.bpf.c. */
+#define RUN(name, call)                                                                            \
+	do {                                                                                       \
+		enum { hook = ND_HOOK_##name };                                                    \
+		if (!ignored(hook))                                                                \
+			call;                                                                      \
+	} while (0)
+
 #define AT(truth, point, call)                                                                     \
 	do {                                                                                       \
 		(truth)->from[point] = now_ns;                                                     \
@@ -145,7 +153,7 @@ static void start(struct io *io)
 	io->rq.bio = (void *)(u64)random_below(4);
 	io->rq.__sector = random_below(1 << 20);
 	io->start_from = now_ns;
-	on_start(&io->rq, ND_HOOK_START_BTF, ACCESS_BTF);
+	RUN(START_BTF, on_start(&io->rq, hook, ACCESS_BTF));
 	io->start_to = ++now_ns;
 	io->pdu.retries = 0;
 	io->sqe.common.opcode = filters && random_below(2) ? WRITE : READ;
@@ -167,7 +175,7 @@ static void set_up(struct io *io)
 	u64 from = now_ns, to;
 	struct truth *t;
 
-	on_setup_in(0, &io->rq, 0, ND_HOOK_SETUP_IN_FENTRY, ACCESS_BTF);
+	RUN(SETUP_IN_FENTRY, on_setup_in(0, &io->rq, 0, hook, ACCESS_BTF));
 	to = ++now_ns;
 	io->pdu.genctr += old_driver;
 	io->sqe.common.command_id = (io->pdu.genctr & 0xf) << 12 | io->rq.tag;
@@ -186,7 +194,7 @@ static void set_up(struct io *io)
 	t->from[P_SETUP_IN] = from;
 	t->to[P_SETUP_IN] = to;
 	AT(t, P_SETUP_OUT,
-	   on_setup_out(0, &io->rq, &io->sqe, 0, ND_HOOK_SETUP_OUT_BTF, ACCESS_BTF));
+	   RUN(SETUP_OUT_BTF, on_setup_out(0, &io->rq, &io->sqe, 0, hook, ACCESS_BTF)));
 	io->place = SET_UP;
 }
 
@@ -195,7 +203,7 @@ static void issue(struct io *io)
 	io->rq.state = MQ_RQ_IN_FLIGHT;
 	io->rq.timeout = 100;
 	io->rq.deadline = now_jiffies + 100;
-	AT(io->truth, P_ISSUE, on_issue(&io->rq, ND_HOOK_ISSUE_BTF, ACCESS_BTF));
+	AT(io->truth, P_ISSUE, RUN(ISSUE_BTF, on_issue(&io->rq, hook, ACCESS_BTF)));
 }
 
 static void copy(struct io *io)
@@ -250,7 +258,7 @@ static void fexit_queue_rq(struct task *t, int i, int last, u32 ret)
 	int told = last || nvmeqs[here].sq_tail == nvmeqs[here].last_sq_tail; /* by any task */
 
 	bd = (struct blk_mq_queue_data){.rq = &t->io[i]->rq, .last = last};
-	on_queued(&hctxs[here], &bd, ret, ND_HOOK_QUEUE_RQ_FEXIT, ACCESS_BTF);
+	RUN(QUEUE_RQ_FEXIT, on_queued(&hctxs[here], &bd, ret, hook, ACCESS_BTF));
 	if (!ret && told)
 		rung(t, i + 1, from);
 }
@@ -258,7 +266,7 @@ static void fexit_queue_rq(struct task *t, int i, int last, u32 ret)
 /* blk-mq takes it back. kblockd issues it again later, or it is retried after an error. */
 static void back(struct io *io)
 {
-	on_requeue(&io->rq, ND_HOOK_REQUEUE_BTF, ACCESS_BTF);
+	RUN(REQUEUE_BTF, on_requeue(&io->rq, hook, ACCESS_BTF));
 	io->rq.state = MQ_RQ_IDLE;
 	io->place = AWAY;
 	io->again = 1;
@@ -346,7 +354,7 @@ static void advance(struct task *t)
 			t->step++;
 		} else {
 			from = now_ns;
-			on_doorbell(ND_HOOK_QUEUE_RQS_FEXIT, ACCESS_BTF);
+			RUN(QUEUE_RQS_FEXIT, on_doorbell(hook, ACCESS_BTF));
 			rung(t, t->n, from);
 			t->what = IDLE;
 		}
@@ -358,7 +366,7 @@ static void complete(struct io *io, int has_cqe)
 	int retry = !random_below(10) && !draining;
 	struct truth *t = io->truth;
 
-	AT(t, P_COMPLETE, on_complete(0, &io->rq, ND_HOOK_COMPLETE_BTF, ACCESS_BTF));
+	AT(t, P_COMPLETE, RUN(COMPLETE_BTF, on_complete(0, &io->rq, hook, ACCESS_BTF)));
 	completed += !t->rejected;
 	if (retry && has_cqe) {
 		io->pdu.retries++;
@@ -367,7 +375,7 @@ static void complete(struct io *io, int has_cqe)
 		return;
 	}
 	if (cfg_mode == ND_MODE_FINE)
-		AT(t, P_END, on_end(&io->rq, ND_HOOK_END_BTF, ACCESS_BTF));
+		AT(t, P_END, RUN(END_BTF, on_end(&io->rq, hook, ACCESS_BTF)));
 	t->active = OVER;
 	release(io);
 	io->place = AWAY;
@@ -382,7 +390,7 @@ static void reap(int irq)
 
 	if (irq) {
 		stats[here].irqs_sum++;
-		on_irq_in((u64)&nvmeqs[here], ND_HOOK_IRQ_IN_FENTRY, ACCESS_BTF);
+		RUN(IRQ_IN_FENTRY, on_irq_in((u64)&nvmeqs[here], hook, ACCESS_BTF));
 	}
 	to = ++now_ns;
 	for (int t = 0; t < TAGS; t++) {
@@ -395,8 +403,8 @@ static void reap(int irq)
 			io->truth->to[P_IRQ] = to;
 		}
 		AT(io->truth, P_CQE, {
-			on_cqe(&io->rq, ND_HOOK_CQE_BTF, ACCESS_BTF);
-			on_cqe(&io->rq, ND_HOOK_CQE_SECOND, ACCESS_BTF);
+			RUN(CQE_BTF, on_cqe(&io->rq, hook, ACCESS_BTF));
+			RUN(CQE_SECOND, on_cqe(&io->rq, hook, ACCESS_BTF));
 		});
 		io->pdu.genctr += !old_driver;
 		io->rq.state = MQ_RQ_COMPLETE;
@@ -409,7 +417,7 @@ static void reap(int irq)
 	for (int i = 0; i < n; i++)
 		complete(found[i], 1);
 	if (irq)
-		on_irq_out(ND_HOOK_IRQ_OUT_FEXIT, ACCESS_BTF);
+		RUN(IRQ_OUT_FEXIT, on_irq_out(hook, ACCESS_BTF));
 }
 
 static void step(void)

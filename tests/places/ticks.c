@@ -13,6 +13,10 @@ static long bpf_perf_prog_read_value(void *ctx, void *value, unsigned size)
 	return 0;
 }
 
+struct bpf_perf_event_value {
+	u64 counter, enabled, running;
+};
+
 #include "activity.bpf.h"
 
 static struct nd_activity cpu;
@@ -21,7 +25,7 @@ static void run(int ms)
 {
 	while (ms--) {
 		now_ns += MS;
-		on_tick_of(&cpu, NULL);
+		on_tick(&cpu, NULL);
 	}
 }
 

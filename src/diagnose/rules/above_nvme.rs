@@ -3,9 +3,7 @@
 //! below is subtracted. A bio that is split, mirrored or coded has several commands, which are all subtracted,
 //! though they ran at the same time. So the result is a lower bound.
 
-use std::collections::BTreeSet;
-
-use super::waits::LARGE;
+use super::waits::{LARGE, seen_bios};
 use super::{FULL, not_observed};
 use crate::diagnose::affected::first_of;
 use crate::diagnose::facts::Facts;
@@ -13,7 +11,7 @@ use crate::diagnose::rule::{Case, Kind, Rule, Tier};
 use crate::diagnose::verdict::{Reason, Scope, Verdict, absent, needs, open, out};
 use crate::machine::disk::disk_of_path;
 use crate::model::machine::UpperDisk;
-use crate::units::{nanos, percent};
+use crate::units::nanos;
 
 /// Fewest bios.
 const ENOUGH: u64 = 200;
@@ -35,29 +33,9 @@ pub const RULE: Rule = Rule {
     risk: "without them, the submitting task encrypts and soft interrupts decrypt",
 };
 
-/// Disks that share disks below, and these.
-#[derive(Default)]
-struct Group<'f> {
-    upper: Vec<&'f UpperDisk>,
-    disks: BTreeSet<&'f str>,
-}
-
-fn groups(all: &[UpperDisk]) -> Vec<Group<'_>> {
-    let mut groups: Vec<Group<'_>> = Vec::new();
-    for upper in all.iter().filter(|upper| upper.is_top) {
-        let disks = upper.disks.iter().map(|disk| disk.as_str()).collect();
-        let mut own = Group { upper: vec![upper], disks };
-        for group in std::mem::take(&mut groups) {
-            if group.disks.is_disjoint(&own.disks) {
-                groups.push(group);
-            } else {
-                own.upper.extend(group.upper);
-                own.disks.extend(group.disks);
-            }
-        }
-        groups.push(own);
-    }
-    groups
+/// Whether they are on a disk that is the same.
+fn share_disk(a: &UpperDisk, b: &UpperDisk) -> bool {
+    a.disks.iter().any(|disk| b.disks.contains(disk))
 }
 
 /// Bios, and their time in nanoseconds: all of it, and the time of the commands below.
@@ -69,17 +47,18 @@ struct Times {
     below_ns: f64,
 }
 
-fn times(facts: &Facts, group: &Group<'_>) -> Times {
+fn times(facts: &Facts, group: &[&UpperDisk]) -> Times {
     let mut times = Times::default();
     let counted = facts.counted(|a| a.upper.as_deref()).unwrap_or_default();
-    for bios in counted.iter().filter(|bios| group.upper.iter().any(|u| u.name == bios.name)) {
+    for bios in counted.iter().filter(|bios| group.iter().any(|u| u.name == bios.name)) {
         times.bios += bios.bios;
         times.longest_ns = times.longest_ns.max(bios.max_ns);
         times.all_ns += bios.sum_ns as f64;
     }
     for class in &facts.classes.all {
         let path = facts.disk_name(class.class.ctrl, class.class.nsid);
-        if group.disks.contains(&*disk_of_path(&path)) {
+        let disk = disk_of_path(&path);
+        if group.iter().any(|upper| upper.disks.iter().any(|own| *own == *disk)) {
             times.below_ns += facts.sum(facts.of_class(class), |c| c.below_ns);
         }
     }
@@ -96,24 +75,21 @@ fn above_nvme(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
         return Err(not_observed(facts, "bios of disks above NVMe"));
     }
     case.needs_all()?;
-    let count = |waits: bool| {
-        let own = case.commands().filter(|c| c.is_read_or_write() && (!waits || c.has_waits()));
-        facts.sum(own, |_| 1)
-    };
-    let seen = count(true) / f64::max(count(false), 1.0);
-    if seen < NEARLY_ALL {
-        let unseen = percent(1.0 - seen);
-        return Err(open(format!(
-            "the bios of {unseen} of the reads and writes were not observed"
-        )));
+    if seen_bios(case, NEARLY_ALL)? <= 0.0 {
+        return Err(open("the bios of the reads and writes were not observed"));
     }
-    let all = groups(&machine.upper).into_iter().map(|group| (times(facts, &group), group));
+    // disks that share disks below are judged together
+    let top = || machine.upper.iter().filter(|upper| upper.is_top);
+    let all = top().map(|own| {
+        let group: Vec<&UpperDisk> = top().filter(|upper| share_disk(own, upper)).collect();
+        (times(facts, &group), group)
+    });
     let above = |times: &Times| times.all_ns - times.below_ns;
     let most = all.max_by(|(a, _), (b, _)| above(a).total_cmp(&above(b)));
     let Some((times, group)) = most.filter(|(times, _)| times.bios > 0) else {
         return Err(absent("no bio ended on a disk above NVMe"));
     };
-    let names = first_of(group.upper.iter().map(|upper| upper.name.to_string()));
+    let names = first_of(group.iter().map(|upper| upper.name.to_string()));
     let each = |ns: f64| nanos(ns.max(0.0) / times.bios as f64);
     let [mean, below] = [times.all_ns, times.below_ns].map(each);
     if times.bios < ENOUGH {
@@ -126,13 +102,13 @@ fn above_nvme(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
     if share < LARGE {
         return Err(out(format!("bios on {names} take {mean}, their commands {below}")));
     }
-    if group.upper.iter().any(|upper| upper.has_others) {
+    if group.iter().any(|upper| upper.has_others) {
         return Err(open(format!("{names} also uses disks that are not NVMe")));
     }
     let longest = nanos(times.longest_ns as f64);
     verdict.shows("impact", format!("{} bios; mean {mean}, longest {longest}", times.bios));
     verdict.shows("time of the commands below, for each bio", below);
-    for upper in &group.upper {
+    for upper in &group {
         let kind = upper.kind.as_ref().map_or(String::new(), |kind| format!(" ({kind})"));
         let disks = first_of(upper.disks.iter().map(ToString::to_string));
         verdict.shows("setting", format!("{}{kind} on {disks}", upper.name));

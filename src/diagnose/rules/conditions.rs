@@ -24,7 +24,7 @@ const WRITE: u8 = 1;
 const DISCARDS: [u8; 2] = [8, 9];
 /// Commands that are themselves a cause have this share of the time.
 const ALONE: f64 = 0.3;
-const SUBMISSION: Stages = Stages::MAP.with(Stages::SUBMIT);
+pub const SUBMISSION: Stages = Stages::MAP.with(Stages::SUBMIT);
 
 pub const RULES: &[Rule] = &[
     Rule {
@@ -162,7 +162,10 @@ pub const RULES: &[Rule] = &[
             least: 0.15,
             sides: ["commands beside a discard", "without one"],
             when: beside_discard,
-            then: discarding,
+            then: |case, verdict| {
+                verdict.name("from", disk_of(case, &DISCARDS));
+                Ok(())
+            },
             // commands beside a discard that was left out are among those without one
             otherwise: |case, _, reason| Err(case.needs_all().err().unwrap_or(reason)),
             ..CONDITION
@@ -266,32 +269,26 @@ fn rung<'f>(case: &Case<'f>) -> Result<Test<'f>, Reason> {
     if let Some(transport) = case.facts.fabric(case.ctrl()) {
         return Err(absent(format!("{transport} has no doorbells")));
     }
-    if case.facts.is_metal() {
-        return Err(absent("there is no hypervisor"));
-    }
-    match case.facts.device_class(case.ctrl()) {
-        Some(Class::Emulated) => {}
+    let class = case.facts.device_class(case.ctrl());
+    let is_elided = |c: &Command| is_rung(c) == Some(false);
+    Err(match class {
+        _ if case.facts.is_metal() => absent("there is no hypervisor"),
         Some(Class::Passthrough | Class::Physical | Class::Cloud) => {
-            return Err(absent(
-                "the doorbells of this controller go to hardware: they do not exit",
-            ));
+            absent("the doorbells of this controller go to hardware: they do not exit")
         }
-        _ => {
-            return Err(open(
-                "whether the doorbells of this controller exit to a hypervisor is not known",
-            ));
+        // elided doorbells are no exits
+        Some(Class::Emulated) if case.commands().all(is_elided) => {
+            out("no doorbell was rung: the shadow doorbells elided all")
         }
-    }
-    // elided doorbells are no exits
-    if case.commands().all(|c| is_rung(c) == Some(false)) {
-        return Err(out("no doorbell was rung: the shadow doorbells elided all"));
-    }
-    let any_elided = case.commands().any(|c| is_rung(c) == Some(false));
-    match any_elided || share.reaches(MOST) != Some(false) {
-        true => Ok(Box::new(is_rung)),
-        // the share alone decides
-        false => Err(small()),
-    }
+        // only the share can decide
+        Some(Class::Emulated)
+            if share.reaches(MOST) == Some(false) && !case.commands().any(is_elided) =>
+        {
+            small()
+        }
+        Some(Class::Emulated) => return Ok(Box::new(is_rung)),
+        _ => open("whether the doorbells of this controller exit to a hypervisor is not known"),
+    })
 }
 
 fn shadow_doorbells(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
@@ -305,8 +302,7 @@ fn shadow_doorbells(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason
 
 fn rq_affinity(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
     let mut disks = case.controller().into_iter().flat_map(|c| &c.disks);
-    let own = disks.find(|disk| verdict.value_of("disk") == Some(&*disk.name));
-    if own.is_some_and(|disk| disk.rq_affinity == Some(2)) {
+    if disks.any(|d| verdict.value_of("disk") == Some(&*d.name) && d.rq_affinity == Some(2)) {
         verdict.advice = "give each CPU a queue, so that its commands complete on it".into();
     }
     Ok(())
@@ -314,10 +310,10 @@ fn rq_affinity(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
 
 /// Our own timer may have kept CPUs from deep idle states that commands found idle.
 fn disturbed(case: &Case<'_>, _: &mut Verdict, reason: Reason) -> Result<(), Reason> {
+    let has_timer = |cpu: u16, at_ns| case.facts.gaps.has_timer(cpu.into(), (at_ns, at_ns));
     let is_disturbed = case.commands().any(|c| {
-        let cpu = c.end_cpu.map(u32::from);
-        let timed = cpu.is_some_and(|cpu| case.facts.gaps.has_timer(cpu, (c.end_ns, c.end_ns)));
-        timed && c.conditions.cpu_idle() == Some(true)
+        c.end_cpu.is_some_and(|cpu| has_timer(cpu, c.end_ns))
+            && c.conditions.cpu_idle() == Some(true)
     });
     match reason {
         Reason(Status::RuledOut, text) if is_disturbed => Err(open(format!(
@@ -366,6 +362,12 @@ fn disk_of(case: &Case<'_>, codes: &[u8]) -> String {
     case.facts.disk_name(case.ctrl(), most.map_or(0, |c| c.class.nsid))
 }
 
+/// The part of the time that some commands have.
+fn part_of(case: &Case<'_>, is_own: fn(&Command) -> bool) -> f64 {
+    let own = case.commands().filter(|c| is_own(c));
+    case.facts.sum(own, Command::total) / case.facts.total(case.subject).max(1.0)
+}
+
 fn beside_flush<'f>(case: &Case<'f>) -> Result<Test<'f>, Reason> {
     case.needs_all()?;
     if !case.commands().any(|c| c.code() == FLUSH) {
@@ -377,8 +379,7 @@ fn beside_flush<'f>(case: &Case<'f>) -> Result<Test<'f>, Reason> {
 
 fn flushing(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
     verdict.name("disk", disk_of(case, &[FLUSH]));
-    let flushes = case.facts.sum(case.commands().filter(|c| c.code() == FLUSH), Command::total);
-    if flushes < ALONE * case.facts.total(case.subject) {
+    if part_of(case, |c| c.code() == FLUSH) < ALONE {
         verdict.text =
             "Flushes slow down the writes of {name}: they take {times} times as long".into();
     }
@@ -401,20 +402,15 @@ fn write_cache(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
 fn all_with_fua(case: &Case<'_>, verdict: &mut Verdict, reason: Reason) -> Result<(), Reason> {
     /// FUA writes take so many times as long as reads.
     const TIMES: f64 = 3.0;
-    let median_of = |holds: &dyn Fn(&Command) -> bool| {
+    let median_of = |holds: fn(&Command) -> bool| {
         let own = case.commands().filter(|c| holds(c)).map(Command::since_begin);
         (own.clone().count() as u64 >= NEEDED).then(|| median(own))?.map(|ns| ns as f64)
     };
-    let share = case.facts.sum(case.commands().filter(|c| c.is_fua), Command::total);
-    let is_large = share >= ALONE * case.facts.total(case.subject);
-    let medians = median_of(&|c| c.is_fua).zip(median_of(&|c| c.code() == 2));
     let has_others = case.commands().any(|c| c.code() == WRITE && !c.is_fua);
-    let Some((fua, reads)) = medians.filter(|_| is_large && !has_others) else {
-        return Err(reason);
-    };
-    if fua < TIMES * reads {
-        return Err(reason);
-    }
+    let is_large = part_of(case, |c| c.is_fua) >= ALONE && !has_others;
+    let medians = median_of(|c| c.is_fua).zip(median_of(|c| c.code() == 2));
+    let far = medians.filter(|(fua, reads)| is_large && *fua >= TIMES * reads);
+    let Some((fua, reads)) = far else { return Err(reason) };
     verdict.status = Status::Noted;
     verdict
         .shows("median of writes with FUA, of reads", format!("{}, {}", nanos(fua), nanos(reads)));
@@ -435,19 +431,11 @@ fn beside_discard<'f>(case: &Case<'f>) -> Result<Test<'f>, Reason> {
     Ok(Box::new(move |c| c.is_read_or_write().then(|| meets(c))))
 }
 
-fn discarding(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
-    verdict.name("from", disk_of(case, &DISCARDS));
-    Ok(())
-}
-
 fn off_blocks<'f>(case: &Case<'f>) -> Result<Test<'f>, Reason> {
-    if case.facts.machine.is_none() {
-        return Err(needs(FULL));
-    }
-    let disk = case.disk();
-    let sizes = disk.and_then(|d| Some((d.physical_bytes?.into(), d.logical_bytes?.into())));
-    let (physical, logical): (u64, u64) =
-        sizes.ok_or_else(|| open("the block sizes of this disk are not known"))?;
+    case.facts.machine.as_ref().ok_or_else(|| needs(FULL))?;
+    let sizes = case.disk().and_then(|d| d.physical_bytes.zip(d.logical_bytes));
+    let sizes = sizes.ok_or_else(|| open("the block sizes of this disk are not known"))?;
+    let (physical, logical) = (u64::from(sizes.0), u64::from(sizes.1));
     if physical <= logical {
         return Err(absent("physical blocks are no larger than logical ones"));
     }

@@ -7,9 +7,8 @@ use super::RULE;
 use crate::diagnose::affected::{Affected, first_of, queues_of, times_text};
 use crate::diagnose::command::{Command, LONG_NS};
 use crate::diagnose::facts::Facts;
-use crate::diagnose::incidents::{Happened, Incident};
+use crate::diagnose::incidents::{Happened, Incident, OTHERS_NS};
 use crate::diagnose::rule::{Case, Kind, Rule, Tier};
-use crate::diagnose::stuck::OTHERS_NS;
 use crate::diagnose::verdict::{Reason, Status, Subject, Verdict, absent, open, out};
 use crate::machine::inflight::StuckState;
 use crate::nvme::opcode::{Opcode, QueueKind};
@@ -79,12 +78,16 @@ pub const RULES: &[Rule] = &[
     },
 ];
 
-/// Commands are stuck now: how many, and the oldest.
-fn shows_stuck(verdict: &mut Verdict, stuck: &[Affected]) {
-    if let Some(oldest) = stuck.iter().map(Affected::time_ns).max() {
-        verdict.shows("commands stuck now", stuck.len());
-        verdict.shows("age of the oldest", nanos(oldest as f64));
+/// How many commands there are, if any, and how long the longest took.
+fn shows_long(verdict: &mut Verdict, what: &str, longest: &str, all: &[Affected]) {
+    if let Some(most) = all.iter().map(Affected::time_ns).max() {
+        verdict.shows(what, all.len());
+        verdict.shows(longest, nanos(most as f64));
     }
+}
+
+fn shows_stuck(verdict: &mut Verdict, stuck: &[Affected]) {
+    shows_long(verdict, "commands stuck now", "age of the oldest", stuck);
 }
 
 fn lost_interrupt(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
@@ -108,11 +111,10 @@ fn lost_interrupt(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> 
         });
     }
     shows_stuck(verdict, &affected);
-    if let Some(longest) = lost.iter().map(|t| t.affected.time_ns()).max() {
-        verdict.shows("commands that the driver's poll completed", lost.len());
-        verdict.shows("the longest waited", nanos(longest as f64));
-    }
-    affected.extend(lost.iter().map(|t| t.affected));
+    let polled: Vec<Affected> = lost.iter().map(|t| t.affected).collect();
+    let what = "commands that the driver's poll completed";
+    shows_long(verdict, what, "the longest waited", &polled);
+    affected.extend(polled);
     let early = facts.counted(|a| a.early_interrupts);
     verdict.shows_if("interrupts that found no CQE, all controllers", early);
     if early.is_some_and(|count| count > 0) {
@@ -129,31 +131,31 @@ fn lost_interrupt(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> 
             .into();
     }
     verdict.name("queues", queues_of(&affected));
-    let maker = if facts.is_metal() {
-        "maker of the device"
-    } else {
-        "provider of the virtual machine monitor"
-    };
-    verdict.name("maker", format!("the {maker}"));
+    verdict.name(
+        "maker",
+        match facts.is_metal() {
+            true => "the maker of the device",
+            false => "the provider of the virtual machine monitor",
+        },
+    );
     verdict.about(facts, affected);
     Ok(())
 }
 
 /// The controllers that lost the interrupt of the same queue at the same time.
-fn also_lost(facts: &Facts, ctrl: u32, lost: &[&Incident]) -> BTreeSet<String> {
-    let alike = |other: &Incident| {
-        other.is_polled
-            && lost.iter().any(|own| {
-                let apart = own.affected.end_ns.abs_diff(other.affected.end_ns);
-                own.affected.qid == other.affected.qid && apart < 1_000_000_000
-            })
+fn also_lost(facts: &Facts, ctrl: u32, lost: &[&Incident]) -> Vec<String> {
+    let is_alike = |other: &Affected| {
+        lost.iter()
+            .map(|own| own.affected)
+            .any(|own| own.qid == other.qid && own.end_ns.abs_diff(other.end_ns) < 1_000_000_000)
+    };
+    let is_lost = |other: &u32| {
+        let is_polled = facts.is_polled(*other);
+        let mut lost = facts.incidents.timeouts(*other).filter(|t| t.is_polled);
+        lost.any(|t| !is_polled(t.affected.qid) && is_alike(&t.affected))
     };
     let others: BTreeSet<u32> = facts.incidents.ctrls().filter(|other| *other != ctrl).collect();
-    let others = others.into_iter().filter(|other| {
-        let is_polled = facts.is_polled(*other);
-        facts.incidents.timeouts(*other).any(|t| !is_polled(t.affected.qid) && alike(t))
-    });
-    others.map(|other| format!("nvme{other}")).collect()
+    others.into_iter().filter(is_lost).map(|other| format!("nvme{other}")).collect()
 }
 
 /// A command that took far longer than others of its class.
@@ -166,28 +168,23 @@ struct Outlier<'f> {
 
 /// The commands of a controller by queue, in the order of their setups.
 pub fn queues(facts: &Facts, ctrl: u32) -> Vec<Vec<&Command>> {
-    let mut queues: BTreeMap<u16, Vec<&Command>> = BTreeMap::new();
     let long = facts.commands.long.iter().filter(|c| c.class.ctrl == ctrl);
     let all = facts.of(Subject::Controller(ctrl)).chain(long);
-    for command in all.filter(|c| c.setup_ns > 0 && c.cqe_ns > 0) {
-        queues.entry(command.qid).or_default().push(command);
-    }
-    for queue in queues.values_mut() {
-        queue.sort_by_key(|c| c.setup_ns);
-    }
-    queues.into_values().collect()
+    let mut all: Vec<&Command> = all.filter(|c| c.setup_ns > 0 && c.cqe_ns > 0).collect();
+    all.sort_by_key(|c| (c.qid, c.setup_ns));
+    all.chunk_by(|a, b| a.qid == b.qid).map(<[&Command]>::to_vec).collect()
 }
 
 /// Commands that took 20 times the median of their class, and 100 ms.
 fn outliers<'f>(facts: &'f Facts, queues: &'f [Vec<&'f Command>]) -> Vec<Outlier<'f>> {
-    let outlier = |queue: &'f [&'f Command], command: &'f Command| {
+    let all = queues.iter().flat_map(|queue| queue.iter().map(move |c| (queue, *c)));
+    let outliers = all.filter_map(|(queue, command)| {
         let median_ns = facts.classes.get(command.class)?.begun_p50_ns;
         let usual = if command.is_read_or_write() { LONG_NS } else { OTHERS_NS };
         let found = Outlier { command, queue, median_ns };
         (found.time_ns() >= median_ns.saturating_mul(20).max(usual)).then_some(found)
-    };
-    let all = queues.iter().flat_map(|queue| queue.iter().map(move |c| (queue.as_slice(), *c)));
-    all.filter_map(|(queue, command)| outlier(queue, command)).collect()
+    });
+    outliers.collect()
 }
 
 impl<'f> Outlier<'f> {
@@ -200,6 +197,12 @@ impl<'f> Outlier<'f> {
     /// From its setup to its CQE, in nanoseconds.
     const fn time_ns(&self) -> u64 {
         self.command.cqe_ns.saturating_sub(self.command.setup_ns)
+    }
+
+    /// The command, from its setup to its CQE.
+    fn affected(&self) -> Affected {
+        let Command { setup_ns: begin_ns, cqe_ns: end_ns, .. } = *self.command;
+        Affected { begin_ns, end_ns, ..Affected::of_command(self.command) }
     }
 
     /// Whether a later command completed in the first half of its time.
@@ -230,7 +233,6 @@ fn doorbell_unseen(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason>
     }
     let queues = queues(facts, ctrl);
     let (mut freed, mut by, mut is_certain, mut away) = (Vec::new(), BTreeSet::new(), false, 0);
-    let mut longest = 0;
     for outlier in outliers(facts, &queues) {
         let Some(next_ns) = outlier.freed_ns() else { continue };
         let Command { setup_ns, submit_cpu, qid, .. } = *outlier.command;
@@ -244,8 +246,7 @@ fn doorbell_unseen(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason>
         let ran = cpu.is_some_and(|cpu| has_all && facts.gaps.has_timer(cpu, waited));
         is_certain |= ran && outlier.time_ns() >= UNSEEN_NS;
         by.insert((qid, next_ns));
-        longest = longest.max(outlier.time_ns());
-        freed.push(Affected::of_command(outlier.command));
+        freed.push(outlier.affected());
     }
     let lacks = facts.lacks(case.subject);
     let is_freed = lacks.is_none() && (by.len() > 1 || is_certain);
@@ -255,7 +256,7 @@ fn doorbell_unseen(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason>
     if affected.is_empty() && !is_freed {
         return Err(match lacks {
             Some(why) if !freed.is_empty() => open(why),
-            _ if longest >= UNSEEN_NS => open(
+            _ if freed.iter().any(|one| one.time_ns() >= UNSEEN_NS) => open(
                 "commands waited once for the next submission on their queue; no timer shows whether the machine stood \
                  still",
             ),
@@ -268,8 +269,8 @@ fn doorbell_unseen(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason>
     }
     shows_stuck(verdict, &affected);
     if is_freed {
-        verdict.shows("commands that the next submission freed", freed.len());
-        verdict.shows("the longest waited", nanos(longest as f64));
+        let what = "commands that the next submission freed";
+        shows_long(verdict, what, "the longest waited", &freed);
         affected.extend(freed);
     }
     verdict.about(facts, affected);
@@ -286,8 +287,7 @@ fn held_by_device(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> 
     let queues = queues(facts, ctrl);
     let mut held = outliers(facts, &queues);
     held.retain(|outlier| outlier.time_ns() >= SEVERAL_NS && outlier.was_overtaken());
-    let longest = held.iter().map(Outlier::time_ns).max().unwrap_or(0);
-    let is_held = held.len() >= 3 || longest >= CERTAIN_NS;
+    let is_held = held.len() >= 3 || held.iter().any(|one| one.time_ns() >= CERTAIN_NS);
     let mut affected = facts.stuck(ctrl, |state| state == Some(StuckState::Held));
     if affected.is_empty() && !is_held {
         let unproved = facts.stuck(ctrl, |state| {
@@ -305,15 +305,16 @@ fn held_by_device(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> 
         });
     }
     shows_stuck(verdict, &affected);
-    let oldest = affected.iter().map(Affected::time_ns).max().unwrap_or(0).max(longest);
     if is_held {
-        verdict.shows("commands that later ones overtook", held.len());
-        verdict.shows("the longest was held", nanos(longest as f64));
-        let median = held.last().map_or(0, |outlier| outlier.median_ns);
-        verdict.shows("median of its class", nanos(median as f64));
-        affected.extend(held.iter().map(|outlier| Affected::of_command(outlier.command)));
+        let overtaken: Vec<Affected> = held.iter().map(Outlier::affected).collect();
+        let what = "commands that later ones overtook";
+        shows_long(verdict, what, "the longest was held", &overtaken);
+        let median = held.last().map(|outlier| nanos(outlier.median_ns as f64));
+        verdict.shows_if("median of its class", median);
+        affected.extend(overtaken);
     }
-    verdict.name("longest", nanos(oldest as f64));
+    let longest = affected.iter().map(Affected::time_ns).max().unwrap_or(0);
+    verdict.name("longest", nanos(longest as f64));
     verdict.name("behind", facts.behind(ctrl));
     verdict.about(facts, affected);
     Ok(())
@@ -334,14 +335,12 @@ fn path_failover(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
 /// The status, if a failure is the device's, and not due to a request that it does not support.
 fn failure_of_device(what: Happened) -> Option<NvmeStatus> {
     let Happened::Failed(code) = what else { return None };
-    let status = NvmeStatus(code);
-    let is_own = match status.kind() {
+    Some(NvmeStatus(code)).filter(|status| match status.kind() {
         // invalid opcode, field, namespace
         StatusType::Generic => !matches!(status.code(), 0x01 | 0x02 | 0x0b),
         StatusType::CommandSpecific | StatusType::Path => false,
         _ => true,
-    };
-    is_own.then_some(status)
+    })
 }
 
 fn is_media(what: Happened) -> bool {
@@ -354,35 +353,26 @@ fn errors_timeout(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> 
     let is_polled = facts.is_polled(ctrl);
     let of = |what| incidents.count(ctrl, |w| w == what);
     let failed = incidents.count(ctrl, |what| failure_of_device(what).is_some());
-    let media = incidents.count(ctrl, is_media);
     // failures of a failed path belong to the path
     let retries =
         of(Happened::Retried).saturating_sub(incidents.count(ctrl, Happened::is_path_error));
-    let unpolled = |i: &&Incident| i.is_polled && is_polled(i.affected.qid);
-    let waiting = incidents.timeouts(ctrl).filter(unpolled).count() as u64;
-    let completed = incidents.timeouts(ctrl).filter(|i| i.is_polled).count() as u64;
-    let timeouts = of(Happened::TimedOut).saturating_sub(completed);
+    let completed = || incidents.timeouts(ctrl).filter(|i| i.is_polled);
+    let waiting = completed().filter(|i| is_polled(i.affected.qid)).count() as u64;
+    let timeouts = of(Happened::TimedOut).saturating_sub(completed().count() as u64);
     let resets = of(Happened::Reset);
     if failed + retries + timeouts + waiting + resets == 0 {
-        return Err(absent(match facts.fabric(ctrl) {
-            Some(transport) => {
-                format!("no failure, retry or reset (timeouts of {transport} are not observed)")
-            }
-            None => "no failure, retry, timeout or reset".into(),
-        }));
+        let remote = facts.fabric(ctrl).map(|transport| {
+            format!("no failure, retry or reset (timeouts of {transport} are not observed)")
+        });
+        return Err(absent(remote.unwrap_or("no failure, retry, timeout or reset".into())));
     }
-    let retried = if retries == 1 { "1 retry".into() } else { format!("{retries} retries") };
+    let commands = |count, what: &str, did: &str| format!("{} {did}", counted(count, what));
+    let not_polled = "timed out because nothing polled the queue";
     let counts = [
-        (failed, format!("{} failed", counted(failed, "command"))),
-        (timeouts, format!("{} timed out", counted(timeouts, "command"))),
-        (
-            waiting,
-            format!(
-                "{} timed out because nothing polled the queue",
-                counted(waiting, "completed command")
-            ),
-        ),
-        (retries, retried),
+        (failed, commands(failed, "command", "failed")),
+        (timeouts, commands(timeouts, "command", "timed out")),
+        (waiting, commands(waiting, "completed command", not_polled)),
+        (retries, if retries == 1 { "1 retry".into() } else { format!("{retries} retries") }),
         (resets, counted(resets, "reset")),
     ];
     let counts = counts.into_iter().filter(|(count, _)| *count > 0).map(|(_, text)| text);
@@ -399,20 +389,18 @@ fn errors_timeout(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> 
         Happened::Reset => false,
         Happened::Failed(_) => failure_of_device(i.what).is_some(),
     };
-    let all: Vec<Affected> = incidents.of(ctrl).filter(is_own).map(|i| i.affected).collect();
+    let own = incidents.of(ctrl).filter(is_own);
+    let all: Vec<Affected> = own.clone().map(|i| i.affected).collect();
     verdict.shows_if("what most have in common", in_common(facts, &all));
-    let blocks: Vec<Affected> =
-        incidents.of(ctrl).filter(|i| is_media(i.what)).map(|i| i.affected).collect();
-    let blocks = match facts.blocks_of(&blocks) {
-        blocks if blocks.is_empty() => "that dmesg names".to_owned(),
-        blocks => blocks,
-    };
+    let media: Vec<Affected> = own.filter(|i| is_media(i.what)).map(|i| i.affected).collect();
+    let blocks = Some(facts.blocks_of(&media)).filter(|blocks| !blocks.is_empty());
     let media_advice = format!(
-        "; the medium has errors: see `nvme smart-log /dev/{{name}}` and `nvme error-log /dev/{{name}}`, and restore the \
-         data of the blocks {blocks}"
+        "; the medium has errors: see `nvme smart-log /dev/nvme{ctrl}` and `nvme error-log /dev/nvme{ctrl}`, and restore \
+         the data of the blocks {}",
+        blocks.unwrap_or("that dmesg names".into())
     );
     let more = [
-        (media > 0, media_advice.as_str()),
+        (!media.is_empty(), &*media_advice),
         (
             timeouts > 0,
             "; where the storage is slow for longer than the timeout, raise it (nvme_core.io_timeout)",
@@ -424,7 +412,7 @@ fn errors_timeout(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> 
         (retries > 0, "; each retry waits and runs again"),
     ];
     let more: String = more.iter().filter(|(holds, _)| *holds).map(|(_, text)| *text).collect();
-    verdict.name("more", more.replace("{name}", &format!("nvme{ctrl}")));
+    verdict.name("more", more);
     verdict.about(facts, all);
     if timeouts + waiting + resets == 0 && failed.max(retries) < 3 {
         verdict.status = Status::Noted;
@@ -465,12 +453,11 @@ fn in_common(facts: &Facts, all: &[Affected]) -> Option<String> {
         (c.begin_ns - times[before] >= IDLE_NS)
             .then(|| format!("an idle time of {} and more before", nanos(IDLE_NS as f64)))
     };
-    let size = |c: &Affected| {
-        let (first, last) = c.blocks?;
-        Some(counted((last - first).saturating_add(1), "block"))
-    };
     let opcode =
         |c: &Affected| Opcode { queue: QueueKind::Io, code: c.code? }.name().map(str::to_owned);
+    let size = |c: &Affected| {
+        c.blocks.map(|(first, last)| counted((last - first).saturating_add(1), "block"))
+    };
     let traits: [Trait<'_>; 4] =
         [&|c| Some(format!("queue {}", c.qid)), &opcode, &size, &is_after_idle];
     let shared = traits.iter().filter_map(|of| {
@@ -482,6 +469,6 @@ fn in_common(facts: &Facts, all: &[Affected]) -> Option<String> {
         let is_usual = usual as f64 > USUAL * others.len() as f64;
         (is_nearly_all && !is_usual).then(|| format!("{value} ({count} of {})", all.len()))
     });
-    let shared: Vec<String> = shared.collect();
-    (!shared.is_empty()).then(|| shared.join(", "))
+    let shared = shared.collect::<Vec<_>>().join(", ");
+    (!shared.is_empty()).then_some(shared)
 }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::{FULL, RULE, WAIT, not_observed};
+use crate::diagnose::command::Command;
 use crate::diagnose::facts::Stages;
 use crate::diagnose::judge::{Expectation, Slow};
 use crate::diagnose::rule::{Case, Kind, Rule, Tier, Wait};
@@ -11,10 +12,14 @@ use crate::diagnose::verdict::{
     MOST, Reason, Scope, Share, Status, Subject, Verdict, absent, needs, open, out,
 };
 use crate::model::activity::{CpuActivity, Volume};
-use crate::units::{nanos, percent, size_text};
+use crate::units::{percent, size_text};
 
 /// Stages in which data are mapped, copied and unmapped.
 const COPYING: Stages = Stages::MAP.with(Stages::COMPLETE).with(Stages::END);
+
+/// The advice if nearly all bounce buffers are in use.
+const LARGER_POOL: &str = "give it a larger pool (`swiotlb=N`, in slabs of 2 KiB) or a kernel with \
+                           CONFIG_SWIOTLB_DYNAMIC; remove `swiotlb=force` if it is not needed";
 
 pub const RULES: &[Rule] = &[
     Rule {
@@ -189,24 +194,23 @@ fn split(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
     verdict.name("times", format!("{times:.1}"));
     verdict.shows("splits", splits);
     verdict.shows("commands in all", commands);
-    let now = case.disk().and_then(|d| d.max_bytes);
-    let most = case.disk().and_then(|d| d.max_hw_bytes);
-    verdict.setting("queue/max_sectors_kb", now.map(|bytes| bytes >> 10));
-    verdict.setting("queue/max_hw_sectors_kb", most.map(|bytes| bytes >> 10));
+    let disk = case.disk();
+    let kb = |bytes: Option<u64>| bytes.map(|bytes| bytes >> 10);
+    let now = kb(disk.and_then(|d| d.max_bytes));
+    let most = kb(disk.and_then(|d| d.max_hw_bytes));
+    verdict.setting("queue/max_sectors_kb", now);
+    verdict.setting("queue/max_hw_sectors_kb", most);
     // a limit is raised only where the device allows more
-    if let Some((now, most)) = now.zip(most) {
-        verdict.advice = match now < most {
-            true => format!(
-                "if one command should carry more: raise /sys/block/{{name}}/queue/max_sectors_kb from {} to at most {}",
-                now >> 10,
-                most >> 10
-            ),
-            false => format!(
-                "the device takes at most {} in a command (MDTS): larger requests are split on any machine",
-                size_text(most)
-            ),
-        };
-    }
+    verdict.advice = match now.zip(most) {
+        Some((now, most)) if now < most => format!(
+            "if one command should carry more: raise /sys/block/{{name}}/queue/max_sectors_kb from {now} to at most {most}"
+        ),
+        Some((_, most)) => format!(
+            "the device takes at most {} in a command (MDTS): larger requests are split on any machine",
+            size_text(most << 10)
+        ),
+        None => String::new(),
+    };
     Ok(())
 }
 
@@ -214,14 +218,11 @@ fn split(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
 /// were counted, or the commands if there are more.
 fn per_request(case: &Case<'_>, count: Volume, what: &str) -> Result<f64, Reason> {
     let waits = case.facts.counted(|a| a.waits.as_deref());
-    if waits.is_none()
-        && let Some(why) = case.facts.lacks(Subject::Machine)
-    {
-        return Err(open(why));
+    if waits.is_none() {
+        case.facts.lacks(Subject::Machine).map_or(Ok(()), |why| Err(open(why)))?;
     }
-    let requests = waits.unwrap_or_default().iter();
-    let requests = requests.fold(0, |sum: u64, w| sum.saturating_add(w.requests));
-    let each = count.count as f64 / requests.max(case.facts.commands.seen).max(1) as f64;
+    let requests: f64 = waits.unwrap_or_default().iter().map(|w| w.requests as f64).sum();
+    let each = count.count as f64 / requests.max(case.facts.commands.seen as f64).max(1.0);
     match each < 0.5 {
         true => Err(absent(format!("{each:.2} {what} per command"))),
         false => Ok(each),
@@ -238,10 +239,7 @@ fn bounces(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
         let used = pool.used as f64 / pool.size as f64;
         verdict.shows("pool in use", percent(used));
         if used >= 0.9 {
-            verdict.advice =
-                "give it a larger pool (`swiotlb=N`, in slabs of 2 KiB) or a kernel with \
-                              CONFIG_SWIOTLB_DYNAMIC; remove `swiotlb=force` if it is not needed"
-                    .into();
+            verdict.advice = LARGER_POOL.into();
         }
     }
     Ok(())
@@ -272,16 +270,15 @@ fn mappings(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
 
 fn on_one_cpu(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
     case.needs_all()?;
-    /// The CPU with most commands, and its part of them.
-    fn most(cpus: impl Iterator<Item = u16>) -> Option<(u16, f64)> {
+    // the CPU with most commands, and its part of them
+    let most = |cpu: fn(&Command) -> Option<u16>| {
         let mut counts: BTreeMap<u16, u64> = BTreeMap::new();
-        cpus.for_each(|cpu| *counts.entry(cpu).or_default() += 1);
+        case.commands().filter_map(cpu).for_each(|cpu| *counts.entry(cpu).or_default() += 1);
         let all: u64 = counts.values().sum();
         let (cpu, count) = counts.into_iter().max_by_key(|(_, n)| *n)?;
         Some((cpu, count as f64 / all as f64))
-    }
-    let ends = most(case.commands().filter_map(|c| c.end_cpu));
-    let begins = most(case.commands().filter_map(|c| c.submit_cpu));
+    };
+    let (ends, begins) = (most(|c| c.end_cpu), most(|c| c.submit_cpu));
     let Some(((cpu, on_one), (_, spread))) = ends.zip(begins) else {
         return Err(open("the CPUs of submissions were not observed"));
     };
@@ -329,7 +326,12 @@ fn thermal(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
     let slower = last.transitions.saturating_sub(first.transitions);
     let seconds = last.throttled_seconds.saturating_sub(first.throttled_seconds);
     let critical = u64::from(last.critical_minutes.saturating_sub(first.critical_minutes));
-    if slower + seconds + critical == 0 && !last.is_too_hot() {
+    let counts = [
+        ("transitions to a slower state", slower),
+        ("seconds in such states", seconds),
+        ("minutes at a critical temperature", critical),
+    ];
+    if counts.iter().all(|(_, count)| *count == 0) && !last.is_too_hot() {
         return Err(absent(degrees));
     }
     let share = (seconds as f64 / case.facts.covers.as_secs_f64().max(1.0)).min(1.0);
@@ -338,11 +340,7 @@ fn thermal(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
     verdict.shows("temperature", degrees);
     let warning = last.is_too_hot().then_some("temperature beyond a threshold");
     verdict.shows_if("critical warning", warning);
-    for (what, count) in [
-        ("transitions to a slower state", slower),
-        ("seconds in such states", seconds),
-        ("minutes at a critical temperature", critical),
-    ] {
+    for (what, count) in counts {
         verdict.shows_if(what, (count > 0).then_some(count));
     }
     if share < 0.05 {
@@ -370,13 +368,12 @@ fn device(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
     let mut other = out("no class of commands is slower than expected");
     for slow in facts.slow(case.subject) {
         let Some(class) = facts.classes.get(slow.class) else { continue };
-        let share = facts.share_of_class(class, Stages::AT_DEVICE);
+        let share = facts.share(facts.of_class(class), Stages::AT_DEVICE);
         let name = facts.class_name(slow.class);
         let reason = match (share.reaches(MOST), explained(case, &slow)) {
             (Some(true), Some(rule)) => out(format!("{rule} explains it")),
             (Some(true), None) => {
-                let [median, expected] =
-                    [slow.median_ns, slow.expected_ns].map(|ns| nanos(ns as f64));
+                let [median, expected] = slow.texts();
                 verdict.has_share(share, Stages::AT_DEVICE);
                 // of this class only
                 verdict.stages = None;
@@ -415,6 +412,6 @@ fn explained(case: &Case<'_>, slow: &Slow) -> Option<&'static str> {
     let shares = own.filter_map(|v| Some((v.rule, v.share_of(case.facts, slow.class)?)));
     let shares: Vec<(&'static str, f64)> = shares.collect();
     let sum: f64 = shares.iter().map(|(_, share)| share).sum();
-    let most = shares.iter().max_by(|(_, a), (_, b)| a.total_cmp(b))?;
-    (sum >= excess).then_some(most.0)
+    let (rule, _) = shares.into_iter().max_by(|(_, a), (_, b)| a.total_cmp(b))?;
+    (sum >= excess).then_some(rule)
 }

@@ -3,7 +3,9 @@
 //! saturated device. Without the vendor's log these two look the same. Where the number in flight does
 //! not change, a limit does not show, and is not ruled out.
 
+use super::conditions::SUBMISSION;
 use crate::diagnose::facts::Stages;
+use crate::diagnose::rates::Flat;
 use crate::diagnose::rule::{Case, Kind, Rule, Tier};
 use crate::diagnose::verdict::{MOST, Reason, Share, Verdict, absent, open};
 use crate::nvme::log::EbsStats;
@@ -23,39 +25,35 @@ pub const RULE: Rule = Rule {
     ..super::RULE
 };
 
-/// The parts of the run in which more was asked for than the provider allows, by the volume's own log, for each
-/// of its limits.
-fn beyond(case: &Case<'_>) -> Option<[(&'static str, f64); 4]> {
-    let mut logs = case.facts.logs.iter().flatten();
-    let (first, last) = logs.find(|(_, last)| last.instance == case.ctrl())?;
-    let (first, last) = (first.ebs?, last.ebs?);
-    let part = |of: fn(&EbsStats) -> u64| {
-        let micros = of(&last).saturating_sub(of(&first)) as f64;
-        micros / (case.facts.covers.as_micros() as f64).max(1.0)
-    };
-    Some([
-        ("IOPS of the volume", part(|s| s.volume_iops_us)),
-        ("throughput of the volume", part(|s| s.volume_throughput_us)),
-        ("IOPS of the instance", part(|s| s.instance_iops_us)),
-        ("throughput of the instance", part(|s| s.instance_throughput_us)),
-    ])
-}
+/// A limit of a volume, and the time beyond it, in microseconds.
+type Limit = (&'static str, fn(&EbsStats) -> u64);
 
-/// Whether the volume's own log shows a limit.
+/// Whether the volume's own log shows that more was asked for than the provider allows.
 fn is_logged(case: &Case<'_>, verdict: &mut Verdict) -> bool {
-    let limits = beyond(case).unwrap_or_default();
-    let Some((what, most)) = limits.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1)) else {
+    const LIMITS: [Limit; 4] = [
+        ("IOPS of the volume", |s| s.volume_iops_us),
+        ("throughput of the volume", |s| s.volume_throughput_us),
+        ("IOPS of the instance", |s| s.instance_iops_us),
+        ("throughput of the instance", |s| s.instance_throughput_us),
+    ];
+    let mut logs = case.facts.logs.iter().flatten();
+    let own = logs.find(|(_, last)| last.instance == case.ctrl());
+    let Some((first, last)) = own.and_then(|(first, last)| first.ebs.zip(last.ebs)) else {
         return false;
     };
-    if most < 0.05 {
+    let covers = (case.facts.covers.as_micros() as f64).max(1.0);
+    let part = |of: fn(&EbsStats) -> u64| of(&last).saturating_sub(of(&first)) as f64 / covers;
+    let limits = LIMITS.map(|(what, of)| (what, part(of)));
+    let largest = limits.into_iter().max_by(|(_, a), (_, b)| a.total_cmp(b));
+    let Some((what, most)) = largest.filter(|(_, most)| *most >= 0.05) else {
         return false;
+    };
+    for (what, part) in limits {
+        verdict.shows_if(&format!("time beyond the {what}"), (part > 0.0).then(|| percent(part)));
     }
-    verdict.share = Some(Share::of(most.min(1.0)));
     verdict.text = format!("{{name}} was asked for more than the {what} allow");
+    verdict.share = Some(Share::of(most.min(1.0)));
     verdict.advice = "raise this limit at the provider, or submit less at a time".into();
-    for (what, part) in limits.iter().filter(|(_, part)| *part > 0.0) {
-        verdict.shows(format!("time beyond the {what}"), percent(*part));
-    }
     true
 }
 
@@ -66,7 +64,7 @@ fn rate_cap(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
     case.needs_all()?;
     // a limit of the device is in the device's time; if that was not observed apart, it is between the end of the
     // setup and the completion by the driver
-    let wider = Stages::MAP | Stages::SUBMIT | Stages::AT_DEVICE | Stages::COMPLETE;
+    let wider = SUBMISSION.with(Stages::AT_DEVICE).with(Stages::COMPLETE);
     let is_apart = case.share(Stages::AT_DEVICE).reaches(MOST).is_some();
     let stages = if is_apart { Stages::AT_DEVICE } else { wider };
     let share = case.large(stages, MOST)?;
@@ -82,9 +80,9 @@ fn rate_cap(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
     verdict.has_share(share, stages);
     verdict.shows("rate", flat.limit());
     verdict.name("limit", flat.limit());
-    let (low, high) = flat.in_flight;
+    let Flat { in_flight: (low, high), dispersion, .. } = flat;
     verdict.shows("commands in flight", format!("{low:.1} to {high:.1}"));
-    let dispersion = format!("{:.2} (independent ones: 1)", flat.dispersion);
+    let dispersion = format!("{dispersion:.2} (independent ones: 1)");
     verdict.shows("variance / mean of completions", dispersion);
     verdict
         .shows("changes in the number in flight made by submissions", percent(flat.by_submissions));

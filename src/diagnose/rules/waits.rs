@@ -27,25 +27,6 @@ const FROZEN: f64 = 0.1;
 /// The number in flight on a queue is near a limit from this part of it.
 const NEAR: f64 = 0.9;
 
-const FEW_TAGS_RISK: &str = "more commands in flight wait longer at a device that is saturated";
-
-const TAG: Wait = Wait {
-    stages: Stages::TAG,
-    what: "a tag",
-    premise: full_device,
-    unseen: counted_tags,
-    then: which_limit,
-    ..WAIT
-};
-const BLOCK: Wait = Wait {
-    stages: Stages::BLOCK,
-    what: "other reasons",
-    premise: zone,
-    unseen: counted_requests,
-    then: not_split,
-    ..WAIT
-};
-
 pub const RULES: &[Rule] = &[
     Rule {
         id: "cgroup-throttle",
@@ -123,21 +104,35 @@ pub const RULES: &[Rule] = &[
         id: "tag-wait",
         noun: "the wait for tags",
         scope: Scope::Disk,
-        kind: Kind::Large(TAG),
+        kind: Kind::Large(Wait {
+            stages: Stages::TAG,
+            what: "a tag",
+            premise: full_device,
+            unseen: |case, verdict| counted_wait(case, verdict, true),
+            then: which_limit,
+            ..WAIT
+        }),
         found: "tag has 30% of the time. With counted waits: they have 30%, and a queue has 90% of nr_requests in \
                 flight for half as many commands as waited. Below a scheduler: the queue stage has 30%, and for half of \
                 that time the device's queue is full (90% of its entries)",
         text: "Requests of {name} wait for a free tag for {share} of the time: {limit}",
         advice: "raise /sys/block/{name}/queue/nr_requests above {nr_requests} (at most the queue depth of the \
                  controller; the driver's maximum is nvme.io_queue_depth), or submit less at a time",
-        risk: FEW_TAGS_RISK,
+        risk: "more commands in flight wait longer at a device that is saturated",
         ..RULE
     },
     Rule {
         id: "request-wait",
         noun: "waits before the request",
         scope: Scope::Disk,
-        kind: Kind::Large(BLOCK),
+        kind: Kind::Large(Wait {
+            stages: Stages::BLOCK,
+            what: "other reasons",
+            premise: zone,
+            unseen: |case, verdict| counted_wait(case, verdict, false),
+            then: not_split,
+            ..WAIT
+        }),
         found: "zone has 30% of the time, or block has, and bios are not split: io.latency. With counted waits: they \
                 have 30%, and not for a tag",
         text: "Bios of {name} wait for {share} of the time before they get a request",
@@ -167,26 +162,28 @@ pub const RULES: &[Rule] = &[
 /// Whether the bios of a disk were observed; an error if not those of most reads and writes, or not this
 /// wait.
 pub fn observed_waits(case: &Case<'_>, wait: &Wait) -> Result<bool, Reason> {
-    let count = |holds: &dyn Fn(&Command) -> bool| {
-        case.facts.sum(case.commands().filter(|c| holds(c)), |_| 1)
-    };
-    // flushes have no bio
-    let moves = count(&Command::is_read_or_write);
-    let seen = count(&|c| c.is_read_or_write() && c.has_waits());
-    if seen <= 0.0 {
+    if seen_bios(case, 0.8)? <= 0.0 {
         return Ok(false);
     }
-    if seen < 0.8 * moves {
-        let unseen = percent(1.0 - seen / moves);
+    match case.commands().any(|c| c.runs().any(|(run, _)| run.meets(wait.stages))) {
+        true => Ok(true),
+        false => Err(open(format!("waits for {} are not observed on this kernel", wait.what))),
+    }
+}
+
+/// The part of the reads and writes whose bios were observed; an error if it is neither 0 nor at least this.
+pub fn seen_bios(case: &Case<'_>, least: f64) -> Result<f64, Reason> {
+    // flushes have no bio
+    let moves = || case.commands().filter(|c| c.is_read_or_write());
+    let seen = case.facts.sum(moves(), |c| c.has_waits().into());
+    let part = seen / case.facts.sum(moves(), |_| 1).max(1.0);
+    if part > 0.0 && part < least {
+        let unseen = percent(1.0 - part);
         return Err(open(format!(
             "the bios of {unseen} of the reads and writes were not observed"
         )));
     }
-    let meets = |c: &Command| c.runs().any(|(run, _)| run.meets(wait.stages));
-    match case.commands().any(meets) {
-        true => Ok(true),
-        false => Err(open(format!("waits for {} are not observed on this kernel", wait.what))),
-    }
+    Ok(part)
 }
 
 impl Verdict {
@@ -228,7 +225,7 @@ pub fn unseen_wait(case: &Case<'_>, least: f64) -> Reason {
     }
 }
 
-/// The counted waits of a disk, and their share of the time, waits included.
+/// The counted waits of a disk, and their share of the time, waits included; an error if that is less.
 fn counted(case: &Case<'_>, least: f64) -> Result<(TagWaits, f64), Reason> {
     /// Fewest requests that waited.
     const WAITED: u64 = 50;
@@ -245,14 +242,6 @@ fn counted(case: &Case<'_>, least: f64) -> Result<(TagWaits, f64), Reason> {
         return Err(out(text));
     }
     Ok((waits, share))
-}
-
-fn shows_counted(verdict: &mut Verdict, waits: &TagWaits, share: f64) {
-    verdict.share = Some(Share::of(share));
-    verdict.name("share", percent(share));
-    verdict.shows("waits before the request", format!("{} of the time", percent(share)));
-    let mean = waits.sum_ns as f64 / waits.waited.max(1) as f64;
-    verdict.impact(waits.waited, waits.requests, mean, waits.max_ns);
 }
 
 /// A file of a cgroup, for advice.
@@ -285,21 +274,21 @@ fn limits(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
         let own = case.commands().filter(move |c| c.code() == code);
         own.filter(|c| c.time_bounds(Stages::THROTTLE).0 > 0)
     };
-    let held = CODES.iter().filter(|(_, code)| waited(*code).next().is_some());
-    let held: Vec<(&str, u8)> = held.copied().collect();
-    for (name, code) in &held {
-        let ends = || waited(*code).map(|c| c.end_ns);
+    for (name, code) in CODES {
+        let ends = || waited(code).map(|c| c.end_ns);
         let (first, last) = (ends().min().unwrap_or(0), ends().max().unwrap_or(0));
-        let count = case.facts.sum(waited(*code), |_| 1);
+        let count = case.facts.sum(waited(code), |_| 1);
         if last > first && count >= 2.0 {
             // n commands end in n - 1 intervals
             let per_second = (count - 1.0) / count / ((last - first) as f64 / 1e9);
-            let bytes = case.facts.sum(waited(*code), |c| c.bytes.into()) * per_second;
+            let bytes = case.facts.sum(waited(code), |c| c.bytes.into()) * per_second;
             let rate = format!("{} IOPS, {}/s", rate(count * per_second), size_text(bytes as u64));
             verdict.shows(format!("{name} that waited"), rate);
         }
     }
     // limits of the other direction hold none of these back
+    let mut held = CODES.to_vec();
+    held.retain(|(_, code)| waited(*code).next().is_some());
     let all = known.map_or(&[][..], |limits| limits.cgroups.as_slice());
     let likely = |limit: &&IoLimit| held.iter().any(|(_, code)| limits_it(limit, *code));
     let likely: Vec<&IoLimit> = all.iter().filter(likely).collect();
@@ -332,8 +321,8 @@ fn limits(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
 fn io_cost(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
     let disk = case.disk();
     let number = disk.and_then(|disk| disk.number);
-    let number = number.map(|[major, minor]| format!("{major}:{minor}"));
-    verdict.name("number", number.unwrap_or("MAJOR:MINOR".into()));
+    let number = number.map_or("MAJOR:MINOR".into(), |[major, minor]| format!("{major}:{minor}"));
+    verdict.name("number", number);
     verdict.name("file", cgroup_file(case.facts, "/", "io.cost.qos"));
     verdict.setting("io.cost.qos", disk.and_then(|disk| disk.io_cost.as_ref()));
     Ok(())
@@ -346,16 +335,13 @@ fn at_each_begin<'f>(
     begin: fn(&Command) -> u64,
     mut take: impl FnMut(&Command, u64),
 ) {
-    let mut queues: BTreeMap<u16, Vec<(u64, Option<&Command>)>> = BTreeMap::new();
-    for command in commands {
-        let queue = queues.entry(command.qid).or_default();
-        queue.extend([(begin(command), Some(command)), (command.end_ns, None)]);
-    }
-    for queue in queues.values_mut() {
-        // an end before a start of the same time
-        queue.sort_by_key(|(at_ns, begins)| (*at_ns, begins.is_some()));
+    let ends = |c: &'f Command| [(c.qid, begin(c), Some(c)), (c.qid, c.end_ns, None)];
+    let mut all: Vec<(u16, u64, Option<&Command>)> = commands.flat_map(ends).collect();
+    // an end before a start of the same time
+    all.sort_by_key(|(qid, at_ns, begins)| (*qid, *at_ns, begins.is_some()));
+    for queue in all.chunk_by(|a, b| a.0 == b.0) {
         let mut now = 0_u64;
-        for (_, begins) in queue {
+        for (.., begins) in queue {
             match begins {
                 Some(command) => {
                     now += 1;
@@ -367,17 +353,14 @@ fn at_each_begin<'f>(
     }
 }
 
-/// How often a queue had so many commands of a subject in flight, and most.
-fn filling(facts: &Facts, subject: Subject, near: u64) -> (u64, u64) {
+/// How often the commands of a subject on a queue were near a limit, and most in flight on a queue.
+fn filling(facts: &Facts, subject: Subject, limit: u32) -> (u64, u64) {
     let (mut full, mut most) = (0, 0);
-    at_each_begin(
-        facts.of(subject),
-        |c| c.begin_ns,
-        |_, now| {
-            most = most.max(now);
-            full += u64::from(now >= near);
-        },
-    );
+    let take = |_: &Command, now: u64| {
+        most = most.max(now);
+        full += u64::from(now >= near(limit));
+    };
+    at_each_begin(facts.of(subject), |c| c.begin_ns, take);
     (full, most)
 }
 
@@ -396,32 +379,45 @@ fn sharing(case: &Case<'_>) -> Subject {
     scheduler(case).map_or(Subject::Controller(case.ctrl()), |_| case.subject)
 }
 
-/// Whether the queues of a disk were full, for half as many commands as waited; and most in flight, with
-/// the limit. `None`: not known.
-fn tags(case: &Case<'_>, waits: &TagWaits) -> Option<(bool, u64, u32)> {
-    let limit = case.disk()?.nr_requests.filter(|_| !case.facts.is_thinned(case.ctrl()))?;
-    let (full, most) = filling(case.facts, sharing(case), near(limit));
-    Some((full as f64 >= 0.5 * waits.waited as f64, most, limit))
-}
-
-fn counted_tags(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
+/// Counted waits are for a tag if queues were full for half as many commands as waited.
+fn counted_wait(case: &Case<'_>, verdict: &mut Verdict, is_for_tag: bool) -> Result<(), Reason> {
     let (waits, share) = counted(case, LARGE)?;
-    let (most, limit) = match tags(case, &waits) {
-        Some((true, most, limit)) => (most, limit),
-        Some((false, most, limit)) => {
+    let limit = case.disk().and_then(|disk| disk.nr_requests);
+    let limit = limit.filter(|_| !case.facts.is_thinned(case.ctrl()));
+    let (full, most) = limit.map_or((0, 0), |limit| filling(case.facts, sharing(case), limit));
+    let is_full = full as f64 >= 0.5 * waits.waited as f64;
+    verdict.share = Some(Share::of(share));
+    verdict.name("share", percent(share));
+    verdict.shows("waits before the request", format!("{} of the time", percent(share)));
+    let mean = waits.sum_ns as f64 / waits.waited.max(1) as f64;
+    verdict.impact(waits.waited, waits.requests, mean, waits.max_ns);
+    match (limit, is_for_tag) {
+        (Some(limit), true) if is_full => {
+            few_tags(case, verdict, limit);
+            verdict.shows("most in flight on a queue", most);
+            return Ok(());
+        }
+        (Some(limit), true) => {
             return Err(out(format!(
                 "requests wait, but at most {most} of {limit} were in flight on a queue"
             )));
         }
-        None => {
+        (None, true) => {
             return Err(open(
                 "requests wait; whether for a tag needs nr_requests and every command in memory",
             ));
         }
-    };
-    shows_counted(verdict, &waits, share);
-    few_tags(case, verdict, limit);
-    verdict.shows("most in flight on a queue", most);
+        (Some(_), false) if is_full => return Err(out("they wait for a tag: tag-wait")),
+        (Some(limit), false) => {
+            verdict.shows("most in flight on a queue", format!("{most} of {limit} tags"));
+        }
+        (None, false) => verdict.shows("whether for a tag", "not known"),
+    }
+    verdict.risk = Some("without writeback throttling, reads wait behind long queues of writes");
+    verdict.advice = "compare with /sys/block/{name}/queue/wbt_lat_usec (0 switches writeback throttling off), \
+                      io.cost.qos and io.latency of the cgroups; what freezes the queue (a change of its settings) \
+                      holds all bios"
+        .into();
     Ok(())
 }
 
@@ -450,7 +446,7 @@ fn which_limit(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
         verdict.name("nr_requests", "its value");
         return Ok(());
     };
-    let (_, most) = filling(facts, sharing(case), near(limit));
+    let (_, most) = filling(facts, sharing(case), limit);
     verdict.shows("most in flight on a queue", most);
     if most >= near(limit) {
         few_tags(case, verdict, limit);
@@ -474,17 +470,14 @@ fn which_limit(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
         return Ok(());
     }
     // namespaces with commands at the time have equal shares of a tag set, of 4 at least
-    let disks: BTreeSet<u32> =
-        facts.classes.of_subject(Subject::Controller(case.ctrl())).map(|c| c.class.nsid).collect();
-    let share = limit.div_ceil(disks.len().max(1) as u32).max(4);
-    let (_, own) = filling(facts, case.subject, near(share));
-    if disks.len() > 1
-        && scheduler(case).is_none()
-        && own >= near(share)
-        && own <= u64::from(share) + 1
-    {
-        let others = disks.iter().filter(|nsid| **nsid != case.nsid());
-        let others = first_of(others.map(|nsid| facts.disk_name(case.ctrl(), *nsid)));
+    let classes = facts.classes.of_subject(Subject::Controller(case.ctrl()));
+    let mut others: BTreeSet<u32> = classes.map(|c| c.class.nsid).collect();
+    others.remove(&case.nsid());
+    let share = limit.div_ceil(others.len() as u32 + 1).max(4);
+    let (_, own) = filling(facts, case.subject, share);
+    let is_share = (near(share)..=u64::from(share) + 1).contains(&own);
+    if !others.is_empty() && scheduler(case).is_none() && is_share {
+        let others = first_of(others.iter().map(|nsid| facts.disk_name(case.ctrl(), *nsid)));
         verdict.shows("most of its own in flight on a queue", own);
         verdict.name(
             "limit",
@@ -510,12 +503,9 @@ fn which_limit(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
 /// they waited, most in flight, and entries of a queue. An error: not known, for this reason.
 fn below_scheduler(case: &Case<'_>) -> Result<(bool, u64, u32), String> {
     let (facts, ctrl) = (case.facts, case.ctrl());
-    if let Some(why) = facts.lacks(case.subject) {
-        return Err(why);
-    }
-    let Some(depth) = case.controller().and_then(|c| c.depth) else {
-        return Err("the depth of the controller's queues is not known".into());
-    };
+    facts.lacks(case.subject).map_or(Ok(()), Err)?;
+    let depth = case.controller().and_then(|c| c.depth);
+    let depth = depth.ok_or("the depth of the controller's queues is not known")?;
     // a submission queue with all entries in use could not be told from an empty one
     let limit = depth.saturating_sub(1).max(1);
     let set_up = |c: &Command| if c.setup_ns == 0 { c.begin_ns } else { c.setup_ns };
@@ -538,7 +528,7 @@ fn below_scheduler(case: &Case<'_>) -> Result<(bool, u64, u32), String> {
         if command.class.nsid == case.nsid() {
             let waited = command.time_bounds(Stages::QUEUE).1;
             all += waited;
-            full += if now >= near(limit) { waited } else { 0 };
+            full += waited * u64::from(now >= near(limit));
         }
     });
     Ok((full as f64 >= 0.5 * all as f64 && full > 0, most, limit))
@@ -551,11 +541,10 @@ fn full_device(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
     if scheduler(case).is_none() || share.reaches(LARGE) != Some(true) || waits_for_tag {
         return Ok(());
     }
-    let (most, limit) = match below_scheduler(case) {
-        Ok((true, most, limit)) => (most, limit),
-        Ok(_) => return Ok(()),
-        Err(why) => return Err(unknown_below(share, &why)),
-    };
+    let (is_full, most, limit) = below_scheduler(case).map_err(unknown_below(share))?;
+    if !is_full {
+        return Ok(());
+    }
     verdict.has_share(share, Stages::QUEUE);
     verdict.setting("queue/scheduler", scheduler(case));
     verdict.shows("most in flight on a queue", most);
@@ -569,11 +558,13 @@ fn full_device(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
     Ok(())
 }
 
-fn unknown_below(share: Share, why: &str) -> Reason {
-    let share = share.text();
-    open(format!(
-        "queue has {share} of the time; whether requests wait there for the device: {why}"
-    ))
+fn unknown_below(share: Share) -> impl Fn(String) -> Reason {
+    move |why| {
+        let share = share.text();
+        open(format!(
+            "queue has {share} of the time; whether requests wait there for the device: {why}"
+        ))
+    }
 }
 
 fn has_scheduler(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
@@ -589,17 +580,15 @@ fn has_scheduler(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
 
 fn holds_requests(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
     let share = case.share(Stages::QUEUE);
-    match below_scheduler(case) {
-        Ok((false, ..)) => {
-            verdict.setting("queue/scheduler", scheduler(case));
-            Ok(())
-        }
-        Ok((true, most, limit)) => Err(out(format!(
+    let (is_full, most, limit) = below_scheduler(case).map_err(unknown_below(share))?;
+    if is_full {
+        return Err(out(format!(
             "queue has {} of the time, but requests wait there for the device's full queue: {most} of {limit} in flight",
             share.text()
-        ))),
-        Err(why) => Err(unknown_below(share, &why)),
+        )));
     }
+    verdict.setting("queue/scheduler", scheduler(case));
+    Ok(())
 }
 
 /// A zone takes one write at a time (zone write plugging).
@@ -627,23 +616,5 @@ fn not_split(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
         )));
     }
     verdict.setting("queue/zoned", case.disk().and_then(|disk| disk.zoned.as_ref()));
-    Ok(())
-}
-
-fn counted_requests(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
-    let (waits, share) = counted(case, LARGE)?;
-    shows_counted(verdict, &waits, share);
-    verdict.risk = Some("without writeback throttling, reads wait behind long queues of writes");
-    verdict.advice = "compare with /sys/block/{name}/queue/wbt_lat_usec (0 switches writeback throttling off), \
-                      io.cost.qos and io.latency of the cgroups; what freezes the queue (a change of its settings) \
-                      holds all bios"
-        .into();
-    match tags(case, &waits) {
-        Some((true, ..)) => return Err(out("they wait for a tag: tag-wait")),
-        Some((false, most, limit)) => {
-            verdict.shows("most in flight on a queue", format!("{most} of {limit} tags"));
-        }
-        None => verdict.shows("whether for a tag", "not known"),
-    }
     Ok(())
 }

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The offset between two clocks, from pairs of a guest's and a host's record of one command. The
 //! target works on a command between its issue and its completion in the guest, so each pair bounds
-//! the offset `host = guest + offset` from below and above. The offset is a line, as clocks drift evenly:
-//! bounds at two times also bound it between them, and the drift bounds it before and after. Nothing
-//! is assumed about the shares of the two directions.
+//! the offset `host = guest + offset` from below and above. Clocks drift evenly, so
+//! the offset is a line in time, and the lines between the bounds of all pairs are a convex region of levels
+//! and drifts. Nothing is assumed about the shares of the two directions.
+
+use std::collections::BTreeSet;
 
 /// Largest drift that is looked for: 1000 ppm.
 const STEEPEST: f64 = 1e-3;
 /// Rounds of looking for pairs that no other confirms. A file that needs more is made to.
-const ROUNDS: usize = 100;
-/// Rounds of narrowing the drift.
-const NARROWER: usize = 30;
+const ROUNDS: usize = 20;
+/// Most corners of a region. A bound that would add more is left out: the region is larger then.
+const MOST_CORNERS: usize = 32;
 
 /// The difference of two times. Those of a file may be any numbers.
 const fn apart(later: i64, earlier: i64) -> f64 {
@@ -42,43 +44,101 @@ pub enum Stands {
     Contradicts,
 }
 
-/// Bounds of the offset, relative to a rough line.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Knot {
-    /// Time since the origin.
+/// A line: the offset at the origin, relative to the base, and its nanoseconds per nanosecond.
+type Line = (f64, f64);
+
+/// A pair, relative to origin and base.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    /// Number of the pair.
+    pair: usize,
     at: f64,
     low: f64,
     up: f64,
+    work: f64,
 }
 
-impl Knot {
-    /// What it says at another time, if the drift differs from the line's by at most `spread`.
-    fn seen_from(self, at: f64, spread: f64) -> Self {
-        let moved = spread * (at - self.at).abs();
-        Self { at, low: self.low - moved, up: self.up + moved }
+impl Span {
+    /// The lines between its bounds, as corners of their region.
+    fn lines(&self) -> Vec<Line> {
+        let [rising, falling] = [STEEPEST, -STEEPEST];
+        let through = |offset: f64, slope| (offset - slope * self.at, slope);
+        vec![
+            through(self.low, rising),
+            through(self.up, rising),
+            through(self.up, falling),
+            through(self.low, falling),
+        ]
     }
 
-    /// Both.
-    fn and(self, other: Self) -> Self {
-        Self { low: self.low.max(other.low), up: self.up.min(other.up), ..self }
+    /// How far a line is above the lower and below the upper bound.
+    fn room(&self, line: &Line) -> [f64; 2] {
+        let offset = line.0 + line.1 * self.at;
+        [offset - self.low, self.up - offset]
     }
+
+    /// Whether one of its bounds is this edge of a region, to a nanosecond.
+    fn touches(&self, edge: &[Line; 2]) -> bool {
+        let [from, to] = edge.each_ref().map(|corner| self.room(corner));
+        (0..2).any(|bound| from[bound].abs() < 1.0 && to[bound].abs() < 1.0)
+    }
+
+    /// The lines of a region that are between its bounds.
+    fn cut(&self, region: &[Line]) -> Vec<Line> {
+        let mut left = region.to_vec();
+        for bound in 0..2 {
+            let region = std::mem::take(&mut left);
+            for (n, to) in region.iter().enumerate() {
+                let from = &region[n.checked_sub(1).unwrap_or(region.len() - 1)];
+                let (before, after) = (self.room(from)[bound], self.room(to)[bound]);
+                if (before < 0.0) != (after < 0.0) {
+                    let share = before / (before - after);
+                    let between = |from: f64, to: f64| from + share * (to - from);
+                    left.push((between(from.0, to.0), between(from.1, to.1)));
+                }
+                left.extend((after >= 0.0).then_some(*to));
+            }
+        }
+        left
+    }
+}
+
+/// The lines between the bounds of all pairs. `None` if there are none.
+fn lines<'s>(mut spans: impl Iterator<Item = &'s Span>) -> Option<Vec<Line>> {
+    let mut region = spans.next()?.lines();
+    for span in spans {
+        if region.iter().any(|line| span.room(line).iter().any(|room| *room < 0.0)) {
+            let cut = span.cut(&region);
+            if cut.is_empty() {
+                return None;
+            }
+            if cut.len() <= MOST_CORNERS {
+                region = cut;
+            }
+        }
+    }
+    Some(region)
+}
+
+/// The lowest and the highest value.
+fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, up), v| (low.min(v), up.max(v)))
+}
+
+/// The lowest and the highest offset of a region at a time since the origin.
+fn offsets(region: &[Line], at: f64) -> (f64, f64) {
+    ends(region.iter().map(|(level, slope)| level + slope * at))
 }
 
 /// The offset of the host's clock, and how far it may be wrong.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Offset {
-    /// Nanoseconds of the guest's clock at which the line begins.
+    /// Nanoseconds of the guest's clock at which the lines begin.
     origin_ns: i64,
-    /// The line there.
+    /// What their levels are relative to.
     base_ns: i64,
-    /// Nanoseconds per nanosecond.
-    slope: f64,
-    /// How far the drift may be from that.
-    spread: f64,
-    /// Time since the origin, and the lowest offset there: corners of a concave line. At least one.
-    lows: Vec<(f64, f64)>,
-    /// The highest: of a convex line.
-    ups: Vec<(f64, f64)>,
+    /// The corners of the region of possible lines. At least one.
+    region: Vec<Line>,
     /// The true offset is at most this far away, at any time.
     pub error_ns: u64,
     /// The offset in the middle of the time, lowest and highest.
@@ -95,68 +155,40 @@ impl Offset {
 
     /// A line between two times of the guest's clock with their offsets, wrong by at most `error_ns`.
     pub(super) fn line(from: (i64, i64), to: (i64, i64), error_ns: u64) -> Self {
-        let slope = apart(to.1, from.1) / apart(to.0, from.0).max(1.0);
-        let knots = vec![Knot { at: 0.0, low: -(error_ns as f64), up: error_ns as f64 }];
-        Self::of(knots, from, slope, 0.0, to.0)
+        let length = apart(to.0, from.0).max(1.0);
+        let (slope, error) = (apart(to.1, from.1) / length, error_ns as f64);
+        let turn = 2.0 * error / length;
+        let region =
+            vec![(-error, slope), (-error, slope + turn), (error, slope), (error, slope - turn)];
+        Self::of(region, from, to.0)
     }
 
-    /// The offset by these bounds around a line through `origin`, for times up to `last_ns`.
-    fn of(
-        knots: Vec<Knot>,
-        (origin_ns, base_ns): (i64, i64),
-        slope: f64,
-        spread: f64,
-        last_ns: i64,
-    ) -> Self {
-        let (error_ns, range_ns, drift_ppm) = Default::default();
-        let lows = hull(knots.iter().map(|knot| (knot.at, -knot.low)));
-        let lows = lows.into_iter().map(|(at, low)| (at, -low)).collect();
-        let ups = hull(knots.iter().map(|knot| (knot.at, knot.up)));
-        let mut offset =
-            Self { origin_ns, base_ns, slope, spread, lows, ups, error_ns, range_ns, drift_ppm };
-        let length = apart(last_ns, origin_ns);
-        let ends = [offset.knot_at(0.0), offset.knot_at(length)];
-        // it is widest at one of the ends
-        let widest = ends.iter().map(|knot| knot.up - knot.low).fold(0.0, f64::max);
-        offset.error_ns = (widest / 2.0).ceil() as u64;
+    /// One of these lines through `origin`, for times up to `last_ns`.
+    fn of(region: Vec<Line>, (origin_ns, base_ns): (i64, i64), last_ns: i64) -> Self {
+        // the range is widest at one of the ends
+        let widths = [0.0, apart(last_ns, origin_ns)].map(|at| {
+            let (low, up) = offsets(&region, at);
+            up - low
+        });
+        let error_ns = (widths[0].max(widths[1]) / 2.0).ceil() as u64;
+        let (slowest, fastest) = ends(region.iter().map(|(_, slope)| *slope));
+        let drift_ppm = (1e6 * slowest, 1e6 * fastest);
+        let mut offset = Self { origin_ns, base_ns, region, error_ns, range_ns: (0, 0), drift_ppm };
         offset.range_ns = offset.range(i64::midpoint(origin_ns, last_ns));
-        let (slowest, fastest) = drift_between(&ends, length);
-        offset.drift_ppm = (1e6 * (slope + slowest), 1e6 * (slope + fastest));
         offset
-    }
-
-    /// The bounds at a time since the origin, relative to the line.
-    fn knot_at(&self, at: f64) -> Knot {
-        let on = |corners: &[(f64, f64)], spread: f64| {
-            let after = corners.partition_point(|(there, _)| *there < at);
-            let before = corners[after.saturating_sub(1)];
-            let next = corners.get(after).copied().unwrap_or(before);
-            if before.0 < at && at < next.0 {
-                let share = (at - before.0) / (next.0 - before.0);
-                return before.1 + share * (next.1 - before.1);
-            }
-            next.1 + spread * (at - next.0).abs()
-        };
-        Knot { at, low: on(&self.lows, -self.spread), up: on(&self.ups, self.spread) }
     }
 
     /// The offset at a time of the guest's clock.
     pub fn at(&self, at_ns: i64) -> i64 {
-        let since = apart(at_ns, self.origin_ns);
-        let Knot { low, up, .. } = self.knot_at(since);
-        let moved = (f64::midpoint(low, up) + self.slope * since).round() as i64;
-        self.base_ns.saturating_add(moved)
+        let (low, up) = offsets(&self.region, apart(at_ns, self.origin_ns));
+        self.base_ns.saturating_add(f64::midpoint(low, up).round() as i64)
     }
 
     /// The lowest and the highest possible offset at a time of the guest's clock.
     pub fn range(&self, at_ns: i64) -> (i64, i64) {
-        let since = apart(at_ns, self.origin_ns);
-        let Knot { low, up, .. } = self.knot_at(since);
-        let line = self.slope * since;
-        (
-            self.base_ns.saturating_add((low + line).floor() as i64),
-            self.base_ns.saturating_add((up + line).ceil() as i64),
-        )
+        let (low, up) = offsets(&self.region, apart(at_ns, self.origin_ns));
+        let based = |offset: f64| self.base_ns.saturating_add(offset as i64);
+        (based(low.floor()), based(up.ceil()))
     }
 
     /// Whether the pair fits the offset wherever in its range the truth is.
@@ -191,103 +223,29 @@ impl Offset {
     }
 }
 
-/// The corners of the convex line below these points, which are sorted by time.
-fn hull(points: impl Iterator<Item = (f64, f64)>) -> Vec<(f64, f64)> {
-    let mut corners: Vec<(f64, f64)> = Vec::new();
-    for (at, y) in points {
-        while let [.., (a, y_a), (b, y_b)] = corners[..] {
-            if (b - a) * (y - y_a) > (y_b - y_a) * (at - a) {
-                break;
-            }
-            corners.pop();
-        }
-        corners.push((at, y));
-    }
-    corners
-}
-
-/// The lowest and the highest drift, relative to the line's, by the bounds at both ends.
-fn drift_between([first, last]: &[Knot; 2], length: f64) -> (f64, f64) {
-    let length = length.max(1.0);
-    ((last.low - first.up) / length, (last.up - first.low) / length)
-}
-
-/// A pair, relative to the line.
-#[derive(Clone, Copy, Debug)]
-struct Span {
-    /// Number of the pair.
-    pair: usize,
-    knot: Knot,
-    work: f64,
-}
-
-/// Turns the line by a slope.
-fn tilt(spans: &mut [Span], slope: f64) {
-    for Span { knot, .. } in spans {
-        knot.low -= slope * knot.at;
-        knot.up -= slope * knot.at;
-    }
-}
-
-/// The middle value.
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(0.0)
-}
-
-/// The drift by most pairs, and how far it may be wrong: wrong pairs do not move a median. Each value
-/// is of two pairs with half of all pairs between them.
-fn drift(spans: &[Span]) -> (f64, f64) {
-    let middle = |s: &Span| f64::midpoint(s.knot.low, s.knot.up);
+/// The drift by most pairs: wrong pairs do not move a median. Each value is of two pairs with half of all
+/// pairs between them.
+fn drift(spans: &[Span]) -> f64 {
+    let middle = |s: &Span| f64::midpoint(s.low, s.up);
     let later = spans.iter().skip(spans.len() / 2);
-    let two = spans.iter().zip(later).filter(|(a, b)| a.knot.at < b.knot.at);
-    let slopes = two.clone().map(|(a, b)| (middle(b) - middle(a)) / (b.knot.at - a.knot.at));
-    let slope = median(slopes.collect()).clamp(-STEEPEST, STEEPEST);
-    let width = median(spans.iter().map(|s| s.knot.up - s.knot.low).collect());
-    // after a burst most pairs are close together, and their slopes say little
-    let apart = median(two.map(|(a, b)| b.knot.at - a.knot.at).collect());
-    (slope, (4.0 * width / apart.max(1.0)).min(2.0 * STEEPEST))
+    let two = spans.iter().zip(later).filter(|(a, b)| a.at < b.at);
+    let slopes = two.map(|(a, b)| (middle(b) - middle(a)) / (b.at - a.at));
+    let mut slopes: Vec<f64> = slopes.collect();
+    slopes.sort_by(f64::total_cmp);
+    slopes.get(slopes.len() / 2).map_or(0.0, |slope| slope.clamp(-STEEPEST, STEEPEST))
 }
 
-/// A place that most intervals contain.
-fn level(spans: &[Span]) -> f64 {
-    let mut ends: Vec<(f64, i64)> =
-        spans.iter().flat_map(|s| [(s.knot.low, 1), (s.knot.up, -1)]).collect();
-    // an interval begins before another ends at the same place
-    ends.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)));
-    let (mut depth, mut most, mut best) = (0, 0, 0.0);
-    for (n, (from, change)) in ends.iter().enumerate() {
-        depth += change;
-        if depth > most {
-            let to = ends.get(n + 1).map_or(*from, |(to, _)| *to);
-            (most, best) = (depth, f64::midpoint(*from, to));
-        }
-    }
-    best
-}
-
-/// For each interval, by time, what those before and after it say of its time.
-fn by_others(spans: &[Span], spread: f64) -> Vec<Knot> {
-    let none = |at| Knot { at, low: f64::NEG_INFINITY, up: f64::INFINITY };
-    let mut all: Vec<Knot> = spans.iter().map(|s| none(s.knot.at)).collect();
-    let mut pass = |order: &mut dyn Iterator<Item = usize>| {
-        let mut before: Option<Knot> = None;
-        for n in order {
-            let own = spans[n].knot;
-            let seen = before.map(|knot| knot.seen_from(own.at, spread));
-            all[n] = seen.map_or(all[n], |seen| all[n].and(seen));
-            before = Some(seen.map_or(own, |seen| own.and(seen)));
-        }
+/// A level that most pairs allow a line of this slope.
+fn level(spans: &[Span], slope: f64) -> f64 {
+    let sorted = |end: fn(&Span) -> f64| {
+        let mut all: Vec<f64> = spans.iter().map(|s| end(s) - slope * s.at).collect();
+        all.sort_by(f64::total_cmp);
+        all
     };
-    pass(&mut (0..spans.len()));
-    pass(&mut (0..spans.len()).rev());
-    all
-}
-
-/// The bounds at each interval by all of them.
-fn envelope(spans: &[Span], spread: f64) -> Vec<Knot> {
-    let others = by_others(spans, spread).into_iter();
-    spans.iter().zip(others).map(|(s, by)| s.knot.and(by)).collect()
+    let (lows, ups) = (sorted(|s| s.low), sorted(|s| s.up));
+    let below = |n: usize| ups.partition_point(|up| *up < lows[n]);
+    let best = (0..lows.len()).max_by_key(|&n| n - below(n));
+    best.map_or(0.0, |n| f64::midpoint(lows[n], ups[below(n)]))
 }
 
 /// The offset that most pairs agree on, for the times of the guest from `first_ns` to `last_ns`, and
@@ -300,60 +258,55 @@ pub fn fit(
 ) -> Option<(Offset, Vec<Stands>)> {
     let possible = || pairs.iter().enumerate().filter(|(_, b)| b.low <= b.up);
     let base_ns = possible().map(|(_, b)| b.low).min()?;
-    let span = |(pair, b): (usize, &Bounds)| {
-        let at = apart(b.at_ns, first_ns);
-        let knot = Knot { at, low: apart(b.low, base_ns), up: apart(b.up, base_ns) };
-        Span { pair, knot, work: b.work_ns as f64 }
+    let span = |(pair, b): (usize, &Bounds)| Span {
+        pair,
+        at: apart(b.at_ns, first_ns),
+        low: apart(b.low, base_ns),
+        up: apart(b.up, base_ns),
+        work: b.work_ns as f64,
     };
     let mut spans: Vec<Span> = possible().map(span).collect();
-    spans.sort_by(|a, b| a.knot.at.total_cmp(&b.knot.at));
-    let length = apart(last_ns, first_ns);
-    let (mut slope, mut spread) = drift(&spans);
-    tilt(&mut spans, slope);
-    let level = level(&spans);
+    spans.sort_by(|a, b| a.at.total_cmp(&b.at));
+    let slope = drift(&spans);
+    let rough = (level(&spans, slope), slope);
     let mut kept = spans.clone();
-    kept.retain(|s| s.knot.low <= level && level <= s.knot.up);
+    kept.retain(|s| s.room(&rough).iter().all(|room| *room >= 0.0));
     if 2 * kept.len() <= spans.len() {
         return None;
     }
-    // those that the level left out for the error of the slope
-    let near = Offset::of(envelope(&kept, spread), (first_ns, base_ns), slope, spread, last_ns);
-    spans.retain(|s| near.may_fit(&pairs[s.pair]));
-    if envelope(&spans, spread).iter().any(|knot| knot.low > knot.up) {
-        spans = kept;
+    let mut region = lines(kept.iter()).unwrap_or_else(|| vec![rough]);
+    // those that the rough line left out for the error of its slope
+    spans.retain(|s| !s.cut(&region).is_empty());
+    match lines(spans.iter()) {
+        Some(all) => region = all,
+        None => spans = kept,
     }
-    let mut unsure = Vec::new();
-    for _ in 0..ROUNDS {
-        let others = by_others(&spans, spread);
-        let is_unsure = |(s, by): &(Span, Knot)| {
-            !is_whole && (s.knot.low >= by.low + s.work || s.knot.up <= by.up - s.work)
+    let mut unsure = BTreeSet::new();
+    for _ in 0..if is_whole { 0 } else { ROUNDS } {
+        let alone = (0..region.len()).filter_map(|n| {
+            let edge = [region[n], region[(n + 1) % region.len()]];
+            let mut on_it = spans.iter().filter(|s| s.touches(&edge));
+            on_it.next().filter(|_| on_it.next().is_none())
+        });
+        // it may be wrong if it says more than the others by the time of its work
+        let says_more = |s: &&Span| {
+            let others = lines(spans.iter().filter(|other| other.pair != s.pair));
+            others.is_none_or(|others| {
+                let (low, up) = offsets(&others, s.at);
+                s.low >= low + s.work || s.up <= up - s.work
+            })
         };
-        let (off, on): (Vec<_>, Vec<_>) = spans.into_iter().zip(others).partition(is_unsure);
-        spans = on.into_iter().map(|(s, _)| s).collect();
+        let off: BTreeSet<usize> = alone.filter(says_more).map(|s| s.pair).collect();
         if off.is_empty() {
             break;
         }
-        unsure.extend(off.into_iter().map(|(s, _)| s.pair));
+        spans.retain(|s| !off.contains(&s.pair));
+        unsure.extend(off);
+        region = lines(spans.iter())?;
     }
-    let mut knots = envelope(&spans, spread);
-    for _ in 0..NARROWER {
-        let (first, last) = knots.first().zip(knots.last())?;
-        let ends = [first.seen_from(0.0, spread), last.seen_from(length, spread)];
-        let (slowest, fastest) = drift_between(&ends, length);
-        let (middle, half) = (f64::midpoint(slowest, fastest), (fastest - slowest) / 2.0);
-        if half > 0.999 * spread {
-            break;
-        }
-        tilt(&mut spans, middle);
-        let narrower = envelope(&spans, half);
-        if narrower.iter().any(|knot| knot.low > knot.up) {
-            break;
-        }
-        (slope, spread, knots) = (slope + middle, half, narrower);
-    }
-    let offset = Offset::of(knots, (first_ns, base_ns), slope, spread, last_ns);
+    let offset = Offset::of(region, (first_ns, base_ns), last_ns);
     let mut stands = offset.judge(pairs, true);
-    unsure.into_iter().for_each(|pair: usize| stands[pair] = Stands::Unsure);
+    unsure.into_iter().for_each(|pair| stands[pair] = Stands::Unsure);
     Some((offset, stands))
 }
 

@@ -3,7 +3,7 @@
 //! identities pair if the identity occurs once on each side, and the times agree with the times of the
 //! other pairs; an identity that occurs more often pairs where the clock leaves one possibility.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use super::clock::{Bounds, Offset, Stands, fit};
 use super::{Guest, Served};
@@ -156,53 +156,46 @@ fn several(
     offset: &Offset,
     bounds_of: &dyn Fn(usize, usize) -> Bounds,
 ) {
-    let mut of_guest: BTreeMap<usize, Vec<(usize, bool)>> = BTreeMap::new();
-    let mut of_host: BTreeMap<usize, u32> = BTreeMap::new();
-    // begins and ends of ranges with too many candidates
-    let mut crowded = vec![0_i64; group.host.len() + 1];
-    let first = |h: usize| host[h].first_ns.cast_signed();
+    // how many of the guest's may be each of the host's: changes from place to place, then numbers
+    let mut claims = vec![0_i64; group.host.len() + 1];
+    let mut sure = Vec::new();
+    let first_ns = |h: usize| host[h].first_ns.cast_signed();
     // rounded times may be a little early
     let margin = 2000;
     for &g in &group.guest {
         let command = &guest[g];
-        let (low, high) = offset.range(command.issue_ns.cast_signed());
         let issue_ns = command.issue_ns.cast_signed();
+        let (low, high) = offset.range(issue_ns);
         let from = issue_ns.saturating_add(low).saturating_sub(margin);
         let to = command.end_ns.cast_signed().saturating_add(high);
-        let begin = group.host.partition_point(|&h| first(h) < from);
-        let end = group.host.partition_point(|&h| first(h) <= to).max(begin);
-        if end - begin > MOST_CANDIDATES {
-            crowded[begin] += 1;
-            crowded[end] -= 1;
+        let begin = group.host.partition_point(|&h| first_ns(h) < from);
+        let end = group.host.partition_point(|&h| first_ns(h) <= to).max(begin);
+        let may_fit = |n: &usize| offset.may_fit(&bounds_of(g, group.host[*n]));
+        let ends = match end - begin {
+            0..=MOST_CANDIDATES => (begin..end).find(may_fit).zip((begin..end).rev().find(may_fit)),
+            _ => Some((begin, end - 1)),
+        };
+        let Some((first, last)) = ends else { continue };
+        claims[first] += 1;
+        claims[last + 1] -= 1;
+        if first == last && offset.surely_fits(&bounds_of(g, group.host[first])) {
+            sure.push((g, first));
+        } else {
             matches.ambiguous_guest += 1;
-            continue;
-        }
-        for &h in &group.host[begin..end] {
-            let bounds = bounds_of(g, h);
-            if offset.may_fit(&bounds) {
-                let surely = offset.surely_fits(&bounds);
-                of_guest.entry(g).or_default().push((h, surely));
-                *of_host.entry(h).or_default() += 1;
-            }
         }
     }
-    let mut depth = 0;
-    for (&h, change) in group.host.iter().zip(&crowded) {
-        depth += change;
-        if depth > 0 {
-            *of_host.entry(h).or_default() += 2;
+    let mut number = 0;
+    for claim in &mut claims {
+        number += *claim;
+        *claim = number;
+    }
+    for (g, place) in sure {
+        if claims[place] == 1 {
+            matches.pairs.push((g, group.host[place]));
+            claims[place] = 0;
+        } else {
+            matches.ambiguous_guest += 1;
         }
     }
-    let mut paired = BTreeSet::new();
-    for (g, candidates) in &of_guest {
-        match candidates.as_slice() {
-            [(h, true)] if of_host.get(h) == Some(&1) => {
-                matches.pairs.push((*g, *h));
-                paired.insert(*h);
-            }
-            _ => matches.ambiguous_guest += 1,
-        }
-    }
-    let open = of_host.keys().filter(|h| !paired.contains(h)).count();
-    matches.ambiguous_host += open as u64;
+    matches.ambiguous_host += claims.iter().filter(|number| **number > 0).count() as u64;
 }

@@ -120,24 +120,20 @@ fn mono_at(points: &[Point], third: i128) -> Option<(i64, f64)> {
 /// An offset at a time of the guest's clock, and its error.
 type Sample = (i64, i64, f64);
 
-/// The offset at each reading of the guest, and at each of the host in between.
-fn samples(guest: &[Point], host: &[Point]) -> (Vec<Sample>, Vec<Sample>) {
-    let at_guest = |g: &Point| {
-        let (host_ns, error) = mono_at(host, g.third)?;
-        let offset = host_ns.saturating_sub(g.mono_ns);
-        Some((g.mono_ns, offset, error + g.error_ns as f64))
-    };
-    let of_guest = guest.iter().filter_map(at_guest).collect();
+/// The offset at each reading of the guest, and at each of the host in between, by time.
+fn samples(guest: &[Point], host: &[Point]) -> Vec<Sample> {
     let ends = guest.first().zip(guest.last());
     let is_inside =
-        |h: &&Point| ends.is_some_and(|(a, b)| a.third <= h.third && h.third <= b.third);
-    let at_host = |h: &Point| {
-        let (guest_ns, error) = mono_at(guest, h.third)?;
-        let offset = h.mono_ns.saturating_sub(guest_ns);
-        Some((guest_ns, offset, error + h.error_ns as f64))
+        |third: &i128| ends.is_some_and(|(a, b)| a.third <= *third && *third <= b.third);
+    let all = guest.iter().chain(host).map(|p| p.third);
+    let mut thirds: Vec<i128> = all.filter(is_inside).collect();
+    thirds.sort_unstable();
+    let sample = |third| {
+        let (guest_ns, error) = mono_at(guest, third)?;
+        let (host_ns, more) = mono_at(host, third)?;
+        Some((guest_ns, host_ns.saturating_sub(guest_ns), error + more))
     };
-    let of_host = host.iter().filter(is_inside).filter_map(at_host).collect();
-    (of_guest, of_host)
+    thirds.into_iter().filter_map(sample).collect()
 }
 
 /// The offset of the host's clock, from the readings of both recordings. `span`: the times of the
@@ -176,12 +172,12 @@ pub fn by_readings(
     if third == SharedReference::Ptp && was_set(&host) {
         return Err(NoOffset::Set);
     }
-    let (of_guest, of_host) = samples(&guest, &host);
-    let ends = of_guest.first().zip(of_guest.last());
+    let samples = samples(&guest, &host);
+    let ends = samples.first().zip(samples.last());
     let (first, last) = ends.ok_or(NoOffset::Guest(names.0))?;
     let line = Offset::line((first.0, first.1), (last.0, last.1), 0);
     let apart = |s: &Sample| s.1.abs_diff(line.at(s.0)) as f64 + s.2;
-    let error = of_guest.iter().chain(&of_host).map(apart).fold(0.0, f64::max);
+    let error = samples.iter().map(apart).fold(0.0, f64::max);
     let (from, to) = (first.0.min(span.0), last.0.max(span.1));
     let before = first.0.saturating_sub(from);
     let beyond = before.max(to.saturating_sub(last.0)) as f64;

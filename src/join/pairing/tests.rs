@@ -146,36 +146,6 @@ proptest! {
             join.guest.len() as u64
         );
     }
-
-    #[test]
-    fn with_many_ids_every_command_is_paired(mut load in load(), seed: u64) {
-        load.blocks = 1 << 40;
-        let all = made(load, numbers(seed));
-        let (join, right) = joined(&all, 0, seed);
-        prop_assert_eq!(right, u64::from(load.commands));
-        prop_assert_eq!((join.unmatched_guest(), join.unmatched_host()), (0, 0));
-    }
-
-    #[test]
-    fn the_parts_add_up_to_the_guests_total(load in load(), seed: u64) {
-        let all = made(load, numbers(seed));
-        let (join, _) = joined(&all, 5, seed);
-        for (guest, _, parts) in join.commands() {
-            let sum: i64 = parts.iter().map(|p| p.ns).sum();
-            prop_assert_eq!(sum.cast_unsigned(), guest.last_ns - guest.begin_ns);
-            prop_assert!(parts.iter().all(|p| p.ns >= -1), "{parts:?}");
-        }
-    }
-}
-
-#[test]
-fn of_two_recordings_with_losses_nearly_all_is_paired() {
-    let load =
-        Load { commands: 2000, cids: 200, blocks: 1 << 40, depth: 8, ppm: 300.0, offset: -1 << 40 };
-    let (join, right) = joined(&made(load, numbers(3)), 5, 11);
-    assert_eq!(right, join.matches.pairs.len() as u64);
-    // 90 % have both records; a few bound the clock alone
-    assert!((1750..1850).contains(&right), "{right} {:?}", join.matches);
 }
 
 fn one() -> Made {

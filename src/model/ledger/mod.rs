@@ -121,9 +121,6 @@ pub struct Ledger {
     /// Requests with a wait whose end was not observed. They have no stage before the request either.
     #[serde(skip_serializing_if = "is_zero")]
     pub unpaired_waits: u64,
-    /// Setups and completions on CPUs that the kernel had not listed, which are counted nowhere else.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub no_cpu: u64,
     /// Requeues of NVMe requests by blk-mq: retries, and commands taken back.
     pub requeue_events: u64,
     /// Doorbells discarded: the interrupt came before the submitting function returned.
@@ -239,7 +236,7 @@ impl Ledger {
             false => self.overwritten,
         };
         let skipped = if self.recovers { 0 } else { self.recursion_misses };
-        let without_row = self.no_row + self.untracked + self.unattributed + self.no_cpu;
+        let without_row = self.no_row + self.untracked + self.unattributed;
         let of_trace = self.trace.as_ref().map(TraceLedger::flaws);
         let of_rows = [(self.ring_drops, "events lost: the ring was full")];
         let all = [

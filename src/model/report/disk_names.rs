@@ -79,26 +79,6 @@ mod tests {
         });
         ControllerInfo { instance, disks: disks.collect(), ..ControllerInfo::default() }
     }
-    #[test]
-    fn a_name_comes_from_sysfs_and_is_never_made_of_numbers() {
-        use QueueKind::{Admin, Io};
-        let mut names = DiskNames::default();
-        let none = names.subject(1, 7, Opcode { queue: Io, code: 2 });
-        assert_eq!(none, "nvme1 ns 7 read");
-        names.recorded(&[controller(1, &[("nvme0c1n2", 7), ("", 8)])]);
-        for (nsid, queue, code, subject) in [
-            (7, Io, 2, "nvme0c1n2 read"),
-            (8, Io, 2, "nvme1 ns 8 read"),
-            (u32::MAX, Io, 0, "nvme1 ns all flush"),
-            (7, Admin, 6, "nvme1 admin ns 7 identify"),
-            (7, Io, FABRICS, "nvme1 fabrics"),
-        ] {
-            assert_eq!(names.subject(1, nsid, Opcode { queue, code }), subject);
-        }
-        assert_eq!(names.disk(1, 7), "nvme0c1n2");
-        assert_eq!(names.disk(2, 7), "nvme2 ns 7");
-        assert_eq!(names.disk(2, u32::MAX), "nvme2 ns all");
-    }
 
     #[test]
     fn a_disk_that_is_gone_keeps_its_name_until_another_has_it() {

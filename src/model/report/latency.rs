@@ -404,39 +404,6 @@ mod tests {
     use super::*;
     use crate::testing::snapshot::{READS, cell};
 
-    #[test]
-    fn patterns_of_one_row_become_stages_and_joined_stages_that_add_up() {
-        let mut snapshot = Snapshot::default();
-        let stage_set = StageSet::Basic;
-        let full: &[&[u64]] = &[&[10, 20, 300, 40], &[1, 2, 3, 4]];
-        let no_doorbell: &[&[u64]] = &[&[10, 320, 40]];
-        for (pattern, commands) in [(0b010_1001, full), (0b010_0001, no_doorbell)] {
-            snapshot.cells.insert((READS, pattern), cell(stage_set, pattern, commands));
-        }
-        let rows = rows(&snapshot, stage_set, None, S);
-        assert_eq!(rows.len(), 1);
-        let names: Vec<_> =
-            rows[0].stages.iter().map(|s| (s.name.as_str(), s.hist.count())).collect();
-        let want =
-            [("queue", 3), ("submit", 2), ("submit+device", 1), ("device", 2), ("complete", 3)];
-        assert_eq!(names, want);
-        let sum: u128 = rows[0].stages.iter().map(|s| s.hist.sum()).sum();
-        assert_eq!(sum, rows[0].total.sum());
-        assert_eq!((rows[0].count, rows[0].bytes), (3, 3 * 4096));
-    }
-
-    #[test]
-    fn an_interval_is_the_difference_of_two_snapshots() {
-        let (mut before, mut after) = (Snapshot::default(), Snapshot::default());
-        before.cells.insert((READS, 0), cell(StageSet::Total, 0, &[&[100]]));
-        after.cells.insert((READS, 0), cell(StageSet::Total, 0, &[&[100], &[900], &[900]]));
-        let found = rows(&after.minus(&before), StageSet::Total, None, S / 2);
-        assert_eq!(found[0].count, 2);
-        assert!((found[0].iops - 4.0).abs() < 1e-9);
-        assert_eq!(found[0].total.percentile(50.0).map(|ns| ns > 800), Some(true));
-        assert!(rows(&after.minus(&after), StageSet::Total, None, S).is_empty());
-    }
-
     const S: Duration = Duration::from_secs(1);
 
     #[test]
@@ -454,5 +421,17 @@ mod tests {
         assert_eq!(reported, IN_ALL);
         assert_eq!(times(Duration::from_millis(1500), 5), Duration::from_millis(7500));
         assert_eq!(times(Duration::MAX, u64::MAX).as_secs(), u64::MAX);
+    }
+
+    #[test]
+    fn an_interval_is_the_difference_of_two_snapshots() {
+        let (mut before, mut after) = (Snapshot::default(), Snapshot::default());
+        before.cells.insert((READS, 0), cell(StageSet::Total, 0, &[&[100]]));
+        after.cells.insert((READS, 0), cell(StageSet::Total, 0, &[&[100], &[900], &[900]]));
+        let found = rows(&after.minus(&before), StageSet::Total, None, S / 2);
+        assert_eq!(found[0].count, 2);
+        assert!((found[0].iops - 4.0).abs() < 1e-9);
+        assert_eq!(found[0].total.percentile(50.0).map(|ns| ns > 800), Some(true));
+        assert!(rows(&after.minus(&after), StageSet::Total, None, S).is_empty());
     }
 }

@@ -86,23 +86,3 @@ impl PartRow {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::target::{HostPoint, HostTimes};
-
-    #[test]
-    fn parts_are_in_the_order_of_a_commands_life() {
-        let mut row = PartRow::default();
-        let times = HostTimes::default().with(HostPoint::Fetch, 10);
-        let mut add = |times: HostTimes| row.add(&times.stages().unwrap());
-        add(times.with(HostPoint::Post, 110));
-        add(times.with(HostPoint::BackendSubmit, 30).with(HostPoint::Post, 60));
-        add(times);
-        let names: Vec<_> = row.parts.iter().map(|part| part.name.as_str()).collect();
-        let want = ["host_submit", "host_submit+backend+host_complete", "backend+host_complete"];
-        assert_eq!(names, want);
-        assert_eq!((row.count, row.unmeasured, row.total.sum_ns), (3, 1, 150));
-    }
-}

@@ -254,26 +254,6 @@ mod tests {
     }
 
     #[test]
-    fn equal_stacks_are_one_and_the_heaviest_is_first() {
-        let stacks = [
-            row(&[2], &[10, 20], 0),
-            row(&[1], &[10, 20], 0),
-            row(&[2], &[5], 1),
-            row(&[3], &[1000], 0),
-            row(&[], &[7], 0),
-            row(&[9], &[], 0),
-        ];
-        let sums: StackSums = stacks.into_iter().collect();
-        let order = |by| -> Vec<(Option<u64>, u64)> {
-            let rows = sums.clone().rows(by);
-            let row = |r: &StackRow| (r.stack.frames().first().map(|f| f.address), r.commands());
-            rows.iter().map(row).collect()
-        };
-        assert_eq!(order(Weight::Count), [(Some(2), 4), (Some(1), 2), (None, 1), (Some(3), 1)]);
-        assert_eq!(order(Weight::Latency), [(Some(3), 1), (Some(2), 4), (Some(1), 2), (None, 1)]);
-    }
-
-    #[test]
     fn a_stack_that_was_not_observed_is_no_stack_that_could_not_be_taken() {
         let unseen = StackRow {
             process: None,

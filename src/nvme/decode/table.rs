@@ -314,21 +314,6 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_the_same_in_text_and_in_json() {
-        let named = r#"{"code":26,"name":"x"}"#;
-        for (value, text, json) in [
-            (Value::Num(8), "8", "8"),
-            (Value::Hex(16), "0x10", "16"),
-            (Value::Flag(true), "1", "true"),
-            (Value::Code(26, "x"), "26:x", named),
-            (Value::HexCode(26, "x"), "0x1a:x", named),
-        ] {
-            assert_eq!(value.to_string(), text);
-            assert_eq!(serde_json::to_string(&value).unwrap(), json);
-        }
-    }
-
-    #[test]
     fn a_code_without_a_name_is_reserved_or_the_vendors() {
         let names = Names::with_vendor(&[(1, "one")], 0xc0..=0xfe);
         assert_eq!([0, 1, 0xbf].map(|c| names.get(c)), ["reserved", "one", "reserved"]);

@@ -5,7 +5,6 @@ use crate::nvme::decode::Blocks;
 use crate::pattern::report::{Disk, Past, Patterns};
 use crate::pattern::view::json;
 use crate::testing::EventBuilder;
-use crate::view::picture::Svg;
 use crate::view::theme::Theme;
 
 fn report() -> PatternReport {
@@ -63,20 +62,6 @@ fn written(report: &PatternReport, text: PatternText) -> String {
 }
 
 #[test]
-fn a_row_fits_the_screen_and_has_no_control_characters() {
-    for width in [80, 120] {
-        let text = written(&report(), PatternText { width, detail: true, ..TEXT });
-        assert!(text.lines().all(|l| l.chars().count() <= width), "{text}");
-        assert!(!text.contains('\u{1b}'), "{text}");
-    }
-    insta::assert_snapshot!("80_columns", written(&report(), TEXT));
-    insta::assert_snapshot!(
-        "120_columns_with_details",
-        written(&report(), PatternText { width: 120, detail: true, ..TEXT })
-    );
-}
-
-#[test]
 fn the_verdict_is_by_the_part_that_is_sequential() {
     for (sequential, random, verdict) in
         [(90, 10, "sequential"), (89, 11, "mixed"), (10, 90, "mixed"), (9, 91, "random")]
@@ -84,14 +69,4 @@ fn the_verdict_is_by_the_part_that_is_sequential() {
         let counts = Counts { sequential, commands: sequential + random, ..Counts::default() };
         assert_eq!(super::verdict(&counts), verdict, "{sequential}");
     }
-}
-
-#[test]
-fn a_picture_has_the_counts_in_its_notes() {
-    let report = report();
-    let mut svg = Box::new(Svg::new(size(&report), "patterns"));
-    draw(&report, &Header::default(), &mut *svg);
-    let text = String::from_utf8(svg.finish().unwrap()).unwrap();
-    assert!(text.contains("<title>29 sequential commands</title>"), "{text}");
-    assert!(text.contains("<title>from 4K&#10;30 commands</title>"), "{text}");
 }

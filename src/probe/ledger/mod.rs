@@ -80,7 +80,6 @@ impl Ledger {
             unseen_bios: get(Count::NoBio),
             unstored_bios: get(Count::BiosFull),
             unpaired_waits: get(Count::UnpairedWait),
-            no_cpu: get(Count::NoCpu),
             requeue_events: hits(Role::Requeue),
             late_doorbells: get(Count::LateDoorbell),
             unsure_doorbells: get(Count::UnsureDoorbell),

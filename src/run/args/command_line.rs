@@ -141,21 +141,4 @@ mod tests {
             assert_eq!(words[1..].join(OsStr::new(" ")), read);
         }
     }
-
-    #[test]
-    fn a_word_after_an_option_is_its_value_and_a_number_is_not() {
-        for (typed, read) in [
-            ("latency --stages fine 1", "latency --stages=fine 1"),
-            ("latency --stages 1 3", "latency --stages 1 3"),
-            ("latency --stages .5", "latency --stages .5"),
-            ("trace --kstack complete -n 1", "trace --kstack=complete -n 1"),
-            ("trace --kstack --stages fine", "trace --kstack --stages=fine"),
-            ("latency --stages=fine", "latency --stages=fine"),
-            ("latency --from a --stages", "latency --from a --stages"),
-            ("latency --exec -- perf --stages fine", "latency --exec -- perf --stages fine"),
-        ] {
-            let words = joined(typed.split(' ').map(OsString::from));
-            assert_eq!(words.join(OsStr::new(" ")), read);
-        }
-    }
 }

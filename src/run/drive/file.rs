@@ -14,7 +14,6 @@ use crate::error::{Failure, Kind};
 use crate::machine::cgroups;
 use crate::machine::cgroups::Pseudonyms;
 use crate::model::event::Event;
-use crate::model::filter::quoted;
 use crate::model::ledger::{Accuracy, EventClass, Ledger, Shown, TraceLedger};
 use crate::model::machine::ControllerInfo;
 use crate::model::report::recount::Recount;
@@ -23,33 +22,30 @@ use crate::model::stack::StackAt;
 use crate::model::stage::StageSet;
 use crate::model::text::{Text, printable};
 use crate::recording::{Ending, Error as RecordingError, Fact, Item, LedgerInfo, Reader, RunInfo};
-use crate::settings::{OriginDetail, Outcome, Settings};
+use crate::settings::{OriginDetail, Settings};
 use crate::view::header;
 use crate::view::header::Header;
 use crate::view::theme::Theme;
 use crate::when::RunClock;
 use anyhow::{Result, bail};
 
-use super::Ready;
-use super::names::Names;
-use crate::run::drive::names::Census;
+use super::names::{Devices, Names};
+use super::{End, Step};
 use crate::run::exit::usage;
 use crate::run::progress::Progress;
 use crate::run::{eprint_note, input, stdout};
 
-/// The form of the output of several recordings.
-#[derive(Default)]
-pub struct Form {
-    /// JSON lines instead of text.
-    pub json: bool,
-    /// Colour the text.
-    pub color: bool,
-    /// In text, the ledger goes to stderr.
-    pub ledger_apart: bool,
-    /// The command writes the header itself.
-    pub has_header: bool,
-    /// Nothing is written before the end of a file: a terminal has room for the progress.
-    pub writes_at_end: bool,
+/// How it is said which of several recordings is shown.
+#[derive(Clone, Copy)]
+pub enum Heading {
+    /// By the command itself.
+    Own,
+    /// In a line of JSON.
+    Json,
+    /// In the header of a report.
+    Header(Theme),
+    /// On stderr, above the ledger, if stdout is no terminal.
+    Stderr,
 }
 
 /// A recording that is being read for a command.
@@ -70,7 +66,6 @@ pub struct FileReader {
     selects_all: bool,
     /// The part that was asked for, CLOCK_MONOTONIC nanoseconds.
     window: Range<u64>,
-    clock: RunClock,
     /// The last ledger so far.
     ledger: Option<Box<LedgerInfo>>,
     /// Commands after that ledger.
@@ -90,34 +85,8 @@ pub struct FileReader {
     pub is_extra_pass: bool,
     /// Other names for cgroups; `Some`: names are left out.
     redactor: Option<Pseudonyms>,
-    /// Its name is not shown.
-    hides_name: bool,
     /// The last event without names, if they are left out.
     redacted: Option<Event>,
-}
-
-/// The options that select commands by what they are, as text. Empty: all commands.
-fn choice(settings: &Settings) -> String {
-    let Outcome { slow, errors } = settings.outcome();
-    let slow = slow.map(|time| format!("--slow {time:?}").replace('µ', "u"));
-    let errors = errors.then(|| "--errors".to_owned());
-    let mut filter = settings.filter.clone();
-    let disk = settings.window.disk.as_ref().map(|disk| {
-        // these are the disk's
-        (filter.ctrls, filter.nsids) = <_>::default();
-        format!("--disk {}", quoted(disk))
-    });
-    let filter = Some(filter.text()).filter(|text| !text.is_empty());
-    let all = [disk, filter, slow, errors].into_iter().flatten();
-    all.collect::<Vec<String>>().join(" ")
-}
-
-/// The same with the options that select a part of the recording.
-fn whole_choice(settings: &Settings) -> String {
-    let window = settings.window.options();
-    let window = window.map(|(option, time)| format!("{option} {}", quoted(&time.to_string())));
-    let other = Some(choice(settings)).filter(|text| !text.is_empty());
-    window.chain(other).collect::<Vec<String>>().join(" ")
 }
 
 /// Counts the command of an event.
@@ -196,23 +165,11 @@ impl FileReader {
     /// # Errors
     /// If the file cannot be read, or lacks what the settings ask for; one sentence.
     pub fn open(path: &Path, settings: &Settings) -> Result<Self> {
-        Self::open_by(path, settings, "--stages")
-    }
-
-    /// The same for a command that asks for stages by another option.
-    ///
-    /// # Errors
-    /// As before.
-    pub fn open_by(path: &Path, settings: &Settings, stages: &str) -> Result<Self> {
         let (reader, metadata) = open_recording(path)?;
         let info = reader.info();
         let settings = settings.for_recording(info.stage_set, info.submitters);
-        let shown = printable(path);
-        let clock = RunClock { begin_ns: info.begin_ns, wall_ns: info.wall_ns };
-        // a terminal that gets the output has no room for another line
-        let has_room = !stdout().is_terminal();
         let mut opened = Self {
-            progress: has_room.then(|| Progress::reading(&shown)).flatten(),
+            progress: Progress::reading(&printable(path)),
             reader,
             path: Text::from_os(path),
             file: path.to_owned(),
@@ -221,7 +178,6 @@ impl FileReader {
             selects_all: false,
             settings,
             window: 0..u64::MAX,
-            clock,
             ledger: None,
             later: 0,
             span_ns: None,
@@ -232,21 +188,24 @@ impl FileReader {
             is_quiet: false,
             is_extra_pass: false,
             redactor: None,
-            hides_name: false,
             redacted: None,
         };
-        opened.check(stages)?;
+        opened.check()?;
         if opened.settings.window.is_some() {
             opened.window = opened.find_window()?;
             opened.reader.skip_to(opened.window.start);
         }
-        if let Some(disk) = opened.settings.window.disk.clone() {
+        let filter = &opened.settings.filter;
+        let has_devices = !(filter.ctrls.is_empty() && filter.nsids.is_empty());
+        let has_disk = opened.settings.window.disk.is_some();
+        if has_disk {
             input::require_file(path, "--disk")?;
-            opened.find_disk(&disk)?;
-        } else if metadata.is_file() {
-            opened.check_devices()?;
         }
-        opened.selects_all = choice(&opened.settings).is_empty();
+        if has_disk || has_devices && metadata.is_file() {
+            opened.find_devices()?;
+        }
+        let filter = &opened.settings.filter;
+        opened.selects_all = filter.text().is_empty() && !opened.settings.outcome().is_some();
         Ok(opened)
     }
 
@@ -258,15 +217,12 @@ impl FileReader {
 
     /// Finds the part that was asked for.
     fn find_window(&self) -> Result<Range<u64>> {
-        let (path, clock) = (&self.path, self.clock);
+        let (path, clock) = (&self.path, self.clock());
         let mut range = 0..u64::MAX;
         for (option, time) in self.settings.window.options() {
             let advice = format!("give a time since its start, as in `{option} 7s`");
-            let at_ns = time.at_ns(clock).ok_or_else(|| self.timeless(&advice))?;
-            match option {
-                "--since" => range.start = at_ns,
-                _ => range.end = at_ns,
-            }
+            let bound = if option == "--since" { &mut range.start } else { &mut range.end };
+            *bound = time.at_ns(clock).ok_or_else(|| self.timeless(&advice))?;
         }
         let first = range.start.max(clock.begin_ns);
         if range.end <= first {
@@ -278,74 +234,60 @@ impl FileReader {
         Ok(range)
     }
 
-    /// A second look at the file, until it answers, or to its end.
-    fn census(&self, answers: impl Fn(&Census) -> bool) -> Result<Census> {
+    /// Takes a second look at the file: finds the disk that was asked for, and refuses controllers and
+    /// namespaces that it does not have.
+    fn find_devices(&mut self) -> Result<()> {
+        let (path, Settings { filter, window, .. }) = (&self.path, &mut self.settings);
+        let disk = window.disk.as_deref();
         let (mut reader, _) = open_recording(&self.file)?;
-        let mut census = Census::default();
-        while let Some(item) = reader.next().map_err(|e| failure(&self.path, &e))? {
-            census.add(&item);
-            if reader.is_at_block() && answers(&census) {
+        let mut devices = Devices::default();
+        while let Some(item) = reader.next().map_err(|e| failure(path, &e))? {
+            match item {
+                Item::Fact(Fact::Controllers(all)) => devices.add(&all),
+                Item::Event(event) => devices.add_event(event),
+                _ => {}
+            }
+            if reader.is_at_block() && devices.lacks(disk, filter).is_none() {
                 break;
             }
         }
-        Ok(census)
-    }
-
-    /// Refuses controllers and namespaces that the recording does not have.
-    fn check_devices(&self) -> Result<()> {
-        let filter = &self.settings.filter;
-        if filter.ctrls.is_empty() && filter.nsids.is_empty() {
-            return Ok(());
+        if let Some(what) = devices.lacks(disk, filter) {
+            return Err(Failure::error(Kind::NoDevice, format!("{path} has {what}")));
         }
-        let census = self.census(|census| census.lacks(filter).is_none())?;
-        census.lacks(filter).map_or(Ok(()), |what| {
-            Err(Failure::error(Kind::NoDevice, format!("{} has {what}", self.path)))
-        })
-    }
-
-    /// Finds the controllers and the namespace of a disk.
-    fn find_disk(&mut self, disk: &str) -> Result<()> {
-        let census = self.census(|census| !census.places(disk).0.is_empty())?;
-        let filter = &mut self.settings.filter;
-        (filter.ctrls, filter.nsids) = census.places(disk);
-        if filter.ctrls.is_empty() {
-            let (path, all) = (&self.path, census.disks());
-            let text = format!("{path} has no disk {}: it has {all}", printable(Path::new(disk)));
-            return Err(Failure::error(Kind::NoDevice, text));
+        if let Some(disk) = disk {
+            (filter.ctrls, filter.nsids) = devices.places(disk);
         }
         Ok(())
     }
 
     /// Refuses, by name, what the recording lacks.
-    fn check(&self, stages: &str) -> Result<()> {
+    fn check(&self) -> Result<()> {
         let (info, settings, path) = (self.reader.info(), &self.settings, &self.path);
         let (set, has, filter) = (settings.stage_set, info.stage_set, &settings.filter);
         let events = settings.events();
-        let (sq, aen) = (events.is_some_and(|e| e.sq), events.is_some_and(|e| e.aen));
+        let no_sq = info.sq == Some(false) && events.is_some_and(|e| e.sq);
+        let no_aen = info.aen == Some(false) && events.is_some_and(|e| e.aen);
         let by_cgroup = settings.by().iter().any(|by| by.is_cgroup()) || filter.cgroup.is_some();
         let by_submitter = settings.required_origin() == OriginDetail::Submitters;
         let again = "again with full stages (the default)";
         let by = settings.by().iter().find(|by| by.is_cgroup());
-        let cgroups = by.map_or("--cgroup".into(), |by| format!("--by {by}; --by process works"));
+        let cgroups =
+            by.map_or("omit --cgroup".into(), |by| format!("omit --by {by}: --by process works"));
+        let other = "choose other stages";
         let basic = set == StageSet::Basic && has == StageSet::Total;
         let fine = set == StageSet::Fine && !has.is_fine();
         let full = set == StageSet::Full && has != StageSet::Full;
         let lacks = [
-            (basic, "stages", "with --stages=basic", stages),
-            (fine, "fine stages", "with --stages=fine", stages),
-            (full, "waits before the request", "with --stages=full", stages),
+            (basic, "stages", "with --stages=basic", other),
+            (fine, "fine stages", "with --stages=fine", other),
+            (full, "waits before the request", "with --stages=full", other),
             (by_cgroup && !info.cgroups, "cgroups", again, &cgroups),
-            (by_submitter && !info.submitters, "submitters", again, "--submitters"),
-            (sq && info.sq == Some(false), "SQ heads and tails", "with `trace --sq --tee`", "--sq"),
-            (
-                aen && info.aen == Some(false),
-                "asynchronous events",
-                "with `trace --aen --tee`",
-                "--aen",
-            ),
+            (by_submitter && !info.submitters, "submitters", again, "omit --submitters"),
+            (no_sq, "SQ heads and tails", "with `trace --sq --tee`", "omit --sq"),
+            (no_aen, "asynchronous events", "with `trace --aen --tee`", "omit --aen"),
         ];
-        if let Some((_, what, how, option)) = lacks.into_iter().find(|(lacks, ..)| *lacks) {
-            return Err(usage(format!("{path} has no {what}: record {how}, or omit {option}")));
+        if let Some((_, what, how, or)) = lacks.into_iter().find(|(lacks, ..)| *lacks) {
+            return Err(usage(format!("{path} has no {what}: record {how}, or {or}")));
         }
         if info.redacted && (filter.cgroup.is_some() || !filter.comms.is_empty()) {
             return Err(usage(format!(
@@ -361,43 +303,25 @@ impl FileReader {
                 info.sample_period
             )));
         }
-        self.check_stacks()
-    }
-
-    /// Refuses stacks that the recording lacks.
-    fn check_stacks(&self) -> Result<()> {
-        let (settings, recorded) = (&self.settings, self.reader.info().stack);
         let at = settings.stack().map(|stack| stack.at);
-        let Some(at) = at.filter(|_| at != recorded) else {
+        let Some(at) = at.filter(|_| at != info.stack).map(StackAt::name) else {
             return Ok(());
         };
-        let at = at.name();
-        let otherwise = match (recorded.map(StackAt::name), settings.sums_stacks()) {
-            (Some(other), true) => format!(", or use --at {other}"),
-            (Some(other), false) => format!(", or use --kstack={other}"),
-            (None, true) => String::new(),
-            (None, false) => ", or omit --kstack".into(),
-        };
+        let option = if settings.sums_stacks() { "--at " } else { "--kstack=" };
+        let other = info.stack.map(|other| format!(", or use {option}{}", other.name()));
         Err(usage(format!(
-            "{} was recorded without kernel stacks at {at}: record again with --kstack={at}{otherwise}",
-            self.path
+            "{path} was recorded without kernel stacks at {at}: record again with --kstack={at}{}",
+            other.unwrap_or_default()
         )))
     }
 
     /// Leaves out what `record --redact` leaves out: names of the machine, of its controllers, of processes
     /// and of cgroups.
     pub fn redact(&mut self) {
-        self.hides_name = true;
-        if self.info().redacted {
-            return;
+        if !self.info().redacted {
+            self.reader.info_mut().redact();
+            self.redactor = Some(Pseudonyms::default());
         }
-        self.reader.info_mut().redact();
-        self.redactor = Some(Pseudonyms::default());
-    }
-
-    /// Whether names are left out that the file may have.
-    pub const fn is_redacting(&self) -> bool {
-        self.redactor.is_some()
     }
 
     /// Refuses a recording with two events per command.
@@ -434,116 +358,117 @@ impl FileReader {
 
     /// The clock of its times, at the first event.
     pub const fn clock(&self) -> RunClock {
-        self.clock
+        let info = self.info();
+        RunClock { begin_ns: info.begin_ns, wall_ns: info.wall_ns }
     }
 
     /// The header before it is read.
     pub fn header(&self) -> Header {
         let (info, settings) = (self.info(), &self.settings);
         Header {
-            // its name may contain the machine's
-            file: (!self.hides_name).then(|| self.path.clone()),
+            file: Some(self.path.clone()),
             host: info.host.clone(),
             kernel: info.kernel.clone(),
-            begin_ns: self.clock.real_ns(self.window.start.max(info.begin_ns)),
+            begin_ns: self.clock().real_ns(self.window.start.max(info.begin_ns)),
             who: settings.asks_who().then_some(settings.filter.who),
-            from: self.begins_at(),
+            from: self.since_begin(self.window.start),
             ..Header::default()
         }
     }
 
-    /// Writes which of several recordings is shown.
-    pub(super) fn head(&self, header: &Header, form: &Form) -> Result<()> {
+    /// Says which of several recordings is shown.
+    pub(super) fn head(&self, heading: Heading) -> Result<()> {
         let mut out = stdout::stdout();
-        if form.json {
-            header::json(&self.path, self.info(), self.clock, &mut out)?;
-            return Ok(());
-        }
-        if !form.has_header {
-            write!(out, "{}", header.text(Theme { color: form.color }, stdout::output_width()))?;
-        }
-        if form.ledger_apart && !stdout().is_terminal() {
-            eprint_note(&format!("{}:", self.path));
+        match heading {
+            Heading::Json => header::json(&self.path, self.info(), self.clock(), &mut out)?,
+            Heading::Header(theme) => {
+                write!(out, "{}", self.header().text(theme, stdout::output_width()))?;
+            }
+            Heading::Stderr if !stdout().is_terminal() => eprint_note(&format!("{}:", self.path)),
+            Heading::Stderr | Heading::Own => {}
         }
         Ok(())
     }
 
-    /// Shows the progress also beside the output on a terminal: the command writes nothing before the
-    /// end of the file.
-    pub fn show_progress(&mut self) {
-        if self.progress.is_none() {
-            self.progress = Progress::reading(&self.path.to_string());
-        }
+    /// The command writes while it reads: a terminal that shows the output has no room for the progress.
+    pub fn streams(&mut self) {
+        self.progress.take_if(|_| stdout().is_terminal());
     }
 
-    fn failed(&mut self, error: &RecordingError) -> anyhow::Error {
-        self.has_failed = true;
-        failure(&self.path, error)
-    }
-
-    /// The next event, fact or end. Events outside the window are counted only.
-    pub(super) fn advance(&mut self, names: &mut Names, shown: &mut Shown) -> Result<Ready> {
+    /// The next step: a tick after each block. Events outside the window are counted only.
+    pub(super) fn advance<'s>(
+        &'s mut self,
+        names: &'s mut Names,
+        shown: &mut Shown,
+    ) -> Result<Step<'s>> {
         loop {
             if take(&mut self.is_in_block) && self.reader.is_at_block() {
                 if let Some(progress) = &mut self.progress {
                     progress.step(self.reader.whole_bytes(), self.size);
                 }
-                return Ok(Ready::BlockEnd);
+                return Ok(Step::Tick { now: Duration::ZERO, is_second: false });
             }
             self.is_in_block = true;
             match self.reader.next() {
                 Ok(Some(Item::Event(event))) => {
-                    let first = self.span_ns.map_or(event.at_ns, |(first, _)| first);
-                    self.span_ns = Some((first, event.at_ns));
-                    let (later, class) = (self.later, EventClass::of(&event.what));
-                    let is_command = u64::from(class == EventClass::Command);
-                    self.later += is_command;
-                    if !self.window.contains(&event.at_ns) {
-                        self.unselected += is_command;
-                        continue;
-                    }
-                    let is_selected = self.selects_all && event.what.is_finished()
-                        || self.settings.selects(event);
-                    if is_selected {
-                        self.selected += is_command;
-                        shown.add(class);
-                    } else {
-                        self.unselected += is_command;
-                    }
+                    let (at_ns, class) = (event.at_ns, EventClass::of(&event.what));
+                    let is_read = self.window.contains(&at_ns);
+                    let is_selected = is_read
+                        && (self.selects_all && event.what.is_finished()
+                            || self.settings.selects(event));
                     if self.redactor.is_some() {
                         self.redacted = Some(event.redacted());
                     }
-                    return Ok(Ready::Event { is_selected, later });
+                    let (later, commands) = (self.later, u64::from(class == EventClass::Command));
+                    self.pass(at_ns, at_ns, commands);
+                    if is_selected {
+                        self.selected += commands;
+                        self.unselected -= commands;
+                        shown.add(class);
+                    }
+                    if is_read {
+                        let event = self.redacted.as_ref().unwrap_or_else(|| self.reader.event());
+                        return Ok(Step::Event { event, is_selected, names, later });
+                    }
                 }
                 Ok(Some(Item::Skipped(block))) => {
-                    let first = self.span_ns.map_or(block.from_ns, |(first, _)| first);
-                    self.span_ns = Some((first, block.to_ns));
-                    self.later += u64::from(block.commands);
-                    self.unselected += u64::from(block.commands);
+                    self.pass(block.from_ns, block.to_ns, block.commands.into());
                 }
                 Ok(Some(Item::Fact(fact))) => {
                     if let Some(fact) = self.fact(fact, names) {
-                        return Ok(Ready::Fact(fact));
+                        return Ok(Step::Fact(fact));
                     }
                 }
                 Ok(Some(Item::Target(_))) => {}
                 Ok(None) => {
                     self.progress = None;
-                    return Ok(Ready::Ended);
+                    return Ok(Step::Ended);
                 }
-                Err(error) => return Err(self.failed(&error)),
+                Err(error) => {
+                    self.has_failed = true;
+                    return Err(failure(&self.path, &error));
+                }
             }
         }
     }
 
+    /// Notes events of this time, with so many commands. None of them is selected so far.
+    fn pass(&mut self, from_ns: u64, to_ns: u64, commands: u64) {
+        let first = self.span_ns.map_or(from_ns, |(first, _)| first);
+        self.span_ns = Some((first, to_ns));
+        self.later += commands;
+        self.unselected += commands;
+    }
+
     /// Notes a fact. Returns it unless it does not concern the part that is read.
     fn fact(&mut self, mut fact: Fact, names: &mut Names) -> Option<Fact> {
+        let redacts = self.redactor.is_some();
         match &mut fact {
             Fact::Ledger(ledger) | Fact::End(ledger) => {
                 (self.ledger, self.later) = (Some(ledger.clone()), 0);
             }
             Fact::Controllers(all) => {
-                if self.is_redacting() {
+                if redacts {
                     all.iter_mut().for_each(ControllerInfo::redact);
                 }
                 names.set(all.clone());
@@ -557,21 +482,16 @@ impl FileReader {
                 }
                 names.add_cgroups(all);
             }
-            Fact::Machine(machine) if self.is_redacting() => machine.redact(),
+            Fact::Machine(machine) if redacts => machine.redact(),
             Fact::Activity(activity) if !self.window.contains(&activity.at_ns) => return None,
-            Fact::Activity(activity) if self.is_redacting() => activity.redact(),
+            Fact::Activity(activity) if redacts => activity.redact(),
             // a run that was recorded with --redact has no time of day, whatever the file has
-            Fact::Clock(_) if self.info().redacted && !self.is_redacting() => return None,
+            Fact::Clock(_) if self.info().redacted && !redacts => return None,
             // it may have any name
-            Fact::KernelLog(_) if self.is_redacting() => return None,
+            Fact::KernelLog(_) if redacts => return None,
             _ => {}
         }
         Some(fact)
-    }
-
-    /// The last event.
-    pub fn event(&self) -> &Event {
-        self.redacted.as_ref().unwrap_or_else(|| self.reader.event())
     }
 
     /// The last ledger so far.
@@ -582,16 +502,16 @@ impl FileReader {
     /// After the end: that no command was selected, if commands were to be chosen.
     pub fn unmatched(&self) -> Option<String> {
         let all = self.selected + self.unselected;
-        let chosen = whole_choice(&self.settings);
+        let chosen = self.settings.choice();
         let none = all > 0 && self.selected == 0 && !chosen.is_empty();
         none.then(|| format!("0 of {all} commands match {chosen}"))
     }
 
-    /// After the end: the ledger, and the length of the run.
+    /// After the end.
     ///
     /// # Errors
     /// If there is no ledger that can be read.
-    pub fn end(&mut self) -> Result<(Ledger, Duration)> {
+    pub fn end(&mut self) -> Result<End> {
         let (path, events) = (&self.path, self.reader.events());
         let evicted = self.ledger.as_ref().map_or(0, |l| l.evicted);
         if evicted > 0 {
@@ -615,12 +535,17 @@ impl FileReader {
         let own = ledger.trace.as_ref().and_then(TraceLedger::own_share);
         own.into_iter().for_each(|own| self.say(&format!("{path}: {own}")));
         self.say_window(&ledger);
-        Ok((ledger, self.ends_at()))
+        // a ring has dropped the older events
+        let first = self.span_ns.filter(|_| evicted > 0);
+        let first_ns = first.map_or(self.info().begin_ns, |(first, _)| first);
+        let took = self.since_begin(self.end_ns().min(self.window.end));
+        let covers = took.saturating_sub(self.since_begin(first_ns.max(self.window.start)));
+        Ok(End { ledger, sums: Snapshot::default(), took, covers })
     }
 
     /// Says which times of the window the recording does not have, and what its accuracy is about.
     fn say_window(&self, ledger: &Ledger) {
-        let (path, clock) = (&self.path, self.clock);
+        let (path, clock) = (&self.path, self.clock());
         let window = &self.settings.window;
         let end = self.end_ns();
         for (option, time) in window.options().filter(|(_, time)| time.at_ns(clock) > Some(end)) {
@@ -653,28 +578,6 @@ impl FileReader {
     fn end_ns(&self) -> u64 {
         let last = self.span_ns.filter(|_| !self.is_whole());
         self.ledger_ns().max(last.map_or(0, |(_, last)| last))
-    }
-
-    /// The time since the start at which the part that was asked for begins.
-    pub fn begins_at(&self) -> Duration {
-        self.since_begin(self.window.start)
-    }
-
-    /// The time since the start at which it ends.
-    fn ends_at(&self) -> Duration {
-        self.since_begin(self.end_ns().min(self.window.end))
-    }
-
-    /// The time that the events cover: less than the run, if a ring dropped the older ones.
-    pub fn covers(&self) -> Duration {
-        self.ends_at().saturating_sub(self.since_begin(self.covers_from()))
-    }
-
-    /// Where the covered time begins, in CLOCK_MONOTONIC nanoseconds.
-    pub fn covers_from(&self) -> u64 {
-        let is_ring = self.ledger.as_ref().is_some_and(|l| l.evicted > 0);
-        let first = self.span_ns.filter(|_| is_ring);
-        first.map_or(self.info().begin_ns, |(first, _)| first).max(self.window.start)
     }
 
     /// Whether the file was read to its end.

@@ -29,36 +29,27 @@ pub fn check_fit(counters: &Counters) -> Result<()> {
     }
 }
 
-/// Where the commands of a session are counted.
-pub enum CountedBy<'c> {
-    /// By the programs, in rows.
-    Programs(&'c Snapshot),
-    /// By what was shown of their events.
-    Events(&'c Shown),
+/// The ledger of a session whose programs count the commands, in rows. `scan`: the slots, after its end.
+///
+/// # Errors
+/// If the types do not fit the kernel.
+pub fn ledger_of_rows(session: &Session, now: &Snapshot, scan: Option<Scan>) -> Result<Ledger> {
+    let (plan, counters) = (session.plan(), &now.counters);
+    check_fit(counters)?;
+    let ledger = Ledger::new(plan, counters, &now.misses, now.commands(), scan);
+    Ok(ledger.with_unmeasured(now.unmeasured()).with_cost(plan, session.run_times().as_ref()))
 }
 
-/// The ledger of a session. `scan`: the slots, after its end.
+/// The ledger of a session whose events were shown. `scan`: the slots, after its end.
 ///
 /// # Errors
 /// If the counters cannot be read, or the types do not fit the kernel.
-pub fn ledger(session: &Session, counted: CountedBy<'_>, scan: Option<Scan>) -> Result<Ledger> {
-    let plan = session.plan();
-    let ledger = match counted {
-        CountedBy::Programs(now) => {
-            check_fit(&now.counters)?;
-            let in_rows = now.commands();
-            Ledger::new(plan, &now.counters, &now.misses, in_rows, scan)
-                .with_unmeasured(now.unmeasured())
-        }
-        CountedBy::Events(shown) => {
-            let counters = session.counters()?;
-            check_fit(&counters)?;
-            let finished = counters.get(Count::Finished);
-            Ledger::new(plan, &counters, &session.misses(), finished, scan)
-                .with_trace(&counters, shown)
-        }
-    };
-    Ok(ledger.with_cost(plan, session.run_times().as_ref()))
+pub fn ledger_of_events(session: &Session, shown: &Shown, scan: Option<Scan>) -> Result<Ledger> {
+    let (plan, counters) = (session.plan(), session.counters()?);
+    check_fit(&counters)?;
+    let finished = counters.get(Count::Finished);
+    let ledger = Ledger::new(plan, &counters, &session.misses(), finished, scan);
+    Ok(ledger.with_trace(&counters, shown).with_cost(plan, session.run_times().as_ref()))
 }
 
 /// Reports the commands of this process in a trace, if there are any.

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A run of this machine: attached, read until its end, detached, and read to the last event.
+//! A run of this machine: attached, read until its end, detached, and read to the last event. Once a second
+//! it checks whether the programs still receive events.
 
 use super::exec::{Program, until_end};
-use super::ledger::{CountedBy, check_fit, ledger};
+use super::ledger::{check_fit, ledger_of_events, ledger_of_rows};
 use super::names::Names;
-use super::turns::Turns;
-use super::{End, Ready, Tick, Wish};
+use super::{End, Run, Source, Step};
 use crate::abi::NO_EVENT;
 use crate::error::{Failure, Kind};
 use crate::machine::clock::{monotonic_ns, wall_offset_ns};
+use crate::machine::own_tgid;
 use crate::machine::watch::{HookMonitor, Modules};
-use crate::machine::{System, own_tgid};
+use crate::model::counters::Counters;
 use crate::model::event::Event;
 use crate::model::ledger::{EventClass, Shown, TraceLedger};
 use crate::model::machine::Pairing;
@@ -79,6 +80,20 @@ impl<'l> Live<'l> {
             irq_entry: None,
         }
     }
+
+    /// Attaches, and calls `read`, which reads the run to its end and writes the result. Nothing stays
+    /// attached.
+    ///
+    /// # Errors
+    /// Those of `read`; that the programs no longer receive events; the exit code of the program.
+    pub fn run<T>(self, read: impl FnOnce(&mut Run<'_>) -> Result<T>) -> Result<T> {
+        let mut run = LiveRun::attach(self)?;
+        let done = read(&mut run)?;
+        if let Source::Live(live) = run.source {
+            live.check()?;
+        }
+        Ok(done)
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -93,55 +108,54 @@ enum State {
     Ticked,
     /// Detached. The last events are being passed on.
     Detached,
-    /// The commands that are still in flight are being passed on.
-    InFlight,
     Ended,
 }
 
 /// A run in progress.
 pub(super) struct LiveRun<'l> {
-    live: &'l Live<'l>,
+    live: Live<'l>,
     pub session: Session,
     events: LiveEvents,
     /// The last one.
     event: Event,
-    /// Whether the facts that the event needs come first.
+    /// It is passed on after the facts that it needs.
     is_held: bool,
     facts: VecDeque<Fact>,
+    /// Commands without an end, after the last event.
     in_flight: Vec<Event>,
-    stacks: Option<LiveStacks>,
-    health: HealthCheck,
+    watch: HookMonitor,
+    /// Why the attached programs receive no more events, in one sentence.
+    gone: Option<String>,
+    /// Controllers without slots. Each is reported once.
+    without_slots: Vec<u32>,
     /// Events that found no room in the ring, as far as that was reported.
     lost: u64,
     program: Option<Program>,
-    turns: Turns<'l>,
     state: State,
     /// The next fetch, if nothing happens before.
     drain_at: Duration,
     pause: Duration,
     next_second: Duration,
     took: Duration,
-    pub begin_ns: u64,
-    /// CLOCK_MONOTONIC nanoseconds, as `begin_ns`.
-    end_ns: u64,
     /// This process.
     own: Option<u32>,
 }
 
 impl<'l> LiveRun<'l> {
     /// Attaches. The run begins with the first step.
-    pub fn attach(live: &'l Live<'_>, stacks: Option<LiveStacks>) -> Result<(Self, Header)> {
-        let Live { ready, settings, .. } = live;
+    fn attach(live: Live<'l>) -> Result<Run<'l>> {
+        let Live { ready, settings, .. } = &live;
         let until = until_end(live.exec, live.duration.is_some(), live.until);
-        let irq_entry = stacks.as_ref().and_then(LiveStacks::irq_entry);
+        let irq_entry = live.stacks.as_ref().and_then(LiveStacks::irq_entry);
         let modules = Modules::of(&ready.system);
         let session = ready.attach(settings, &until, irq_entry.or(live.irq_entry))?;
         require_status(settings, session.can_read_status())?;
-        let health = HealthCheck::of(modules, &session, ready.system.clone());
+        let watch = HookMonitor::begin(modules, &ready.system, session.plan());
         let (host, kernel) = ready.system.host_and_kernel();
         let begin_ns = Some(wall_offset_ns().saturating_add_unsigned(monotonic_ns()));
         let who = settings.asks_who().then(|| session.origin().who());
         let header = Header { host, kernel, begin_ns, who, ..Header::default() };
+        let names = Names::of(ready.system.clone());
         let pause = match settings.has_events() {
             true => drain_pause(session.rings().bytes),
             false => Duration::MAX,
@@ -152,71 +166,58 @@ impl<'l> LiveRun<'l> {
             is_held: false,
             facts: VecDeque::new(),
             in_flight: Vec::new(),
-            stacks,
-            health,
+            watch,
+            gone: None,
+            without_slots: Vec::new(),
             lost: 0,
             program: None,
-            turns: Turns::begin(&ready.stop, live.duration),
             state: State::Attached,
             drain_at: Duration::ZERO,
             pause,
             next_second: SECOND,
             took: Duration::ZERO,
-            begin_ns: monotonic_ns(),
-            end_ns: 0,
             own: own_tgid(),
             live,
             session,
         };
-        Ok((run, header))
+        Ok(Run::new(Source::Live(Box::new(run)), names, monotonic_ns(), header))
     }
 
-    /// The last event.
-    pub const fn event(&self) -> &Event {
-        &self.event
-    }
-
-    pub fn advance(
-        &mut self,
-        names: &mut Names,
+    /// The next step. At a tick the command may have asked for the next one (`wake_at`), or for the end.
+    pub fn advance<'s>(
+        &'s mut self,
+        names: &'s mut Names,
         shown: &mut Shown,
-        wish: &mut Wish,
-    ) -> Result<Ready> {
+        wake_at: &mut Option<Duration>,
+        is_stopped: bool,
+    ) -> Result<Step<'s>> {
         loop {
             if let Some(fact) = self.facts.pop_front() {
-                return Ok(Ready::Fact(fact));
+                return Ok(Step::Fact(fact));
             }
-            if take(&mut self.is_held) || self.next_event(names, shown) {
-                // what it needs comes first
-                self.is_held = !self.facts.is_empty();
-                if self.is_held {
-                    continue;
-                }
-                return Ok(Ready::Event { is_selected: true, later: 0 });
+            if take(&mut self.is_held) {
+                let event = &self.event;
+                return Ok(Step::Event { event, is_selected: true, names, later: 0 });
+            }
+            // what it needs comes first
+            self.is_held = self.next_event(names, shown);
+            if self.is_held {
+                continue;
             }
             shown.out_of_order = self.events.late();
             match self.state {
                 State::Attached => self.begin(names)?,
                 State::Passing { is_second } => {
-                    wish.wake_at = None;
                     self.state = State::Ticked;
-                    return Ok(Ready::Tick(Tick { now: self.turns.now(), is_second }));
+                    return Ok(Step::Tick { now: self.live.ready.turns.now(), is_second });
                 }
-                State::Ticked if wish.stop => self.detach()?,
-                State::Ticked => self.turn(names, wish)?,
+                State::Ticked if is_stopped => self.detach()?,
+                State::Ticked => self.turn(names, wake_at.take())?,
                 State::Detached => {
-                    self.state = State::InFlight;
-                    if self.live.settings.events().is_some() {
-                        let end_ns = self.events.last_ns().max(self.end_ns);
-                        self.in_flight = self.session.unfinished(end_ns)?;
-                        self.in_flight.reverse();
-                    }
-                }
-                State::InFlight => {
                     self.activity()?;
                     self.state = State::Ended;
                 }
-                State::Ended => return Ok(Ready::Ended),
+                State::Ended => return Ok(Step::Ended),
             }
         }
     }
@@ -227,17 +228,15 @@ impl<'l> LiveRun<'l> {
             match self.events.next_event(&mut self.event) {
                 Some(Ok(())) => break,
                 Some(Err(_)) => shown.undecodable += 1,
-                None => match self.in_flight.pop() {
-                    Some(event) => {
-                        self.event = event;
-                        break;
-                    }
-                    None => return false,
-                },
+                None => {
+                    let Some(event) = self.in_flight.pop() else { return false };
+                    self.event = event;
+                    break;
+                }
             }
         }
         let event = &self.event;
-        if let Some(stacks) = &mut self.stacks {
+        if let Some(stacks) = &mut self.live.stacks {
             for id in event.what.stacks() {
                 let frames = stacks.learn(id, &self.session);
                 self.facts.extend(frames.map(|frames| Fact::Stacks(vec![(id, frames)])));
@@ -254,17 +253,17 @@ impl<'l> LiveRun<'l> {
     }
 
     fn begin(&mut self, names: &mut Names) -> Result<()> {
-        let Live { ready, settings, .. } = self.live;
+        let (settings, system) = (self.live.settings, &self.live.ready.system);
         if !settings.counts() {
             names.take_changed();
             self.facts.push_back(Fact::Controllers(names.controllers().to_vec()));
             if settings.context() {
-                self.facts.push_back(Fact::Machine(Box::new(ready.system.info(false))));
+                self.facts.push_back(Fact::Machine(Box::new(system.info(false))));
             }
             self.second(names)?;
         }
-        self.program = Some(Program::start(self.live.exec, &ready.waker)?);
-        self.turns = Turns::begin(&ready.stop, self.live.duration);
+        self.program = Some(Program::start(self.live.exec, &self.live.ready.waker)?);
+        self.live.ready.turns.restart(self.live.duration);
         self.state = State::Passing { is_second: true };
         Ok(())
     }
@@ -283,39 +282,56 @@ impl<'l> LiveRun<'l> {
     }
 
     /// Reports events that found no room in the ring since the last look.
-    fn report_lost(&mut self) -> Result<()> {
-        if self.live.settings.has_events() {
-            let lost = TraceLedger::new(&self.session.counters()?, &Shown::default()).lost();
-            if lost > self.lost {
-                let (n, why) = (lost - self.lost, self.live.advice);
-                eprint_note(&format!("{n} events lost: the ring was full, because {why}"));
-            }
-            self.lost = lost;
+    fn report_lost(&mut self, counters: &Counters) {
+        let lost = TraceLedger::new(counters, &Shown::default()).lost();
+        if lost > self.lost {
+            let (n, why) = (lost - self.lost, self.live.advice);
+            eprint_note(&format!("{n} events lost: the ring was full, because {why}"));
         }
+        self.lost = lost;
+    }
+
+    /// Once a second: checks the session against the machine, gives slots to new controllers, and tends the
+    /// timers.
+    fn check_machine(&mut self) -> Result<()> {
+        let (session, system) = (&mut self.session, &self.live.ready.system);
+        let counters = session.counters()?;
+        check_fit(&counters)?;
+        session.assign_new_groups()?;
+        session.tend_timers()?.iter().for_each(|remark| eprint_note(remark));
+        for controller in system.controllers() {
+            let new = !self.without_slots.contains(&controller.instance);
+            if !session.place(&controller)? && new {
+                eprint_note(&without_slots(&controller.name(), session.plan().pairing));
+                self.without_slots.push(controller.instance);
+            }
+        }
+        self.gone = self.watch.gone(system);
+        self.report_lost(&counters);
         Ok(())
     }
 
     /// Waits, and fetches what has come.
-    fn turn(&mut self, names: &mut Names, wish: &Wish) -> Result<()> {
-        let is_second = self.turns.now() >= self.next_second;
-        if is_second {
-            self.report_lost()?;
-            if self.health.is_gone(&mut self.session)? {
-                return self.detach();
-            }
-            self.next_second = self.turns.now() + SECOND;
-        }
-        let next = self.next_second.min(self.drain_at);
-        if !self.turns.wait(wish.wake_at.map_or(next, |at| at.min(next))) {
+    fn turn(&mut self, names: &mut Names, wake_at: Option<Duration>) -> Result<()> {
+        let next = self.next_second.min(self.drain_at).min(wake_at.unwrap_or(Duration::MAX));
+        let turns = &mut self.live.ready.turns;
+        if !turns.wait(next) {
             return self.detach();
         }
+        let now = turns.now();
+        let is_second = now >= self.next_second;
         if is_second {
+            self.next_second = now + SECOND;
+            self.check_machine()?;
+            if self.gone.is_some() {
+                return self.detach();
+            }
             self.second(names)?;
         }
         let more = self.events.fetch(false)?;
         self.drain_at = match more {
             true => Duration::ZERO,
-            false => self.turns.elapsed().saturating_add(self.pause),
+            false => self.live.ready.turns.elapsed().saturating_add(self.pause),
         };
         self.state = State::Passing { is_second };
         Ok(())
@@ -324,106 +340,44 @@ impl<'l> LiveRun<'l> {
     /// Ends the session. Commands continue while the hooks are detached: their events are still in the
     /// ring.
     fn detach(&mut self) -> Result<()> {
-        self.took = self.turns.elapsed();
-        self.health.final_check(&self.session)?;
-        self.end_ns = monotonic_ns();
+        self.took = self.live.ready.turns.elapsed();
+        let hits = self.session.counters()?.hits.iter().sum();
+        let (watch, system) = (&self.watch, &self.live.ready.system);
+        // the run may have ended before the next check
+        let gone = self.gone.take().or_else(|| watch.gone(system));
+        self.gone = gone.or_else(|| watch.saw_no_events(system, hits));
+        let end_ns = monotonic_ns();
         self.session.end()?;
-        self.report_lost()?;
+        self.report_lost(&self.session.counters()?);
         self.events.fetch(true)?;
+        if self.live.settings.events().is_some() {
+            self.in_flight = self.session.unfinished(self.events.last_ns().max(end_ns))?;
+            self.in_flight.reverse();
+        }
         self.state = State::Detached;
         Ok(())
     }
 
     /// The end. The programs count the commands of some runs; others show them.
-    pub fn end(&self, shown: &Shown) -> Result<(End, Option<u64>)> {
+    pub fn end(&self, shown: &Shown) -> Result<End> {
         let (session, scan) = (&self.session, Some(self.session.scan()?));
-        let (took, covers) = (self.took, self.took);
-        let (sums, ledger) = if self.live.settings.counts() {
-            let sums = session.snapshot()?;
-            let ledger = ledger(session, CountedBy::Programs(&sums), scan)?;
-            (sums, ledger)
-        } else {
-            (Snapshot::default(), ledger(session, CountedBy::Events(shown), scan)?)
-        };
-        Ok((End { ledger, sums, took, covers }, None))
-    }
-
-    /// The verdict, after the report: whether the programs received events to the end, and how the
-    /// program of `--exec` ended.
-    pub fn check(self) -> Result<()> {
-        self.health.verdict()?;
-        self.program.map_or(Ok(()), Program::end)
-    }
-}
-
-/// Checks a running session against the machine.
-pub struct HealthCheck {
-    system: System,
-    watch: HookMonitor,
-    /// Controllers without slots. Each is reported once.
-    without_slots: Vec<u32>,
-    /// Why the attached programs receive no more events, in one sentence.
-    gone: Option<String>,
-}
-
-impl HealthCheck {
-    /// Starts to watch. Call this when all hooks are attached. `modules`: those that were
-    /// loaded before.
-    pub fn of(modules: Modules, session: &Session, system: System) -> Self {
-        Self {
-            watch: HookMonitor::begin(modules, &system, session.plan()),
-            system,
-            without_slots: vec![],
-            gone: None,
-        }
-    }
-
-    /// Checks, before the hooks are detached, whether the session still receives events, and whether it may
-    /// have seen nothing.
-    ///
-    /// # Errors
-    /// If the counters can't be read.
-    pub fn final_check(&mut self, session: &Session) -> Result<()> {
-        let hits = session.counters()?.hits.iter().sum();
-        let (watch, system) = (&self.watch, &self.system);
-        // the run may have ended before the next rescan
-        let gone = self.gone.take().or_else(|| watch.gone(system));
-        self.gone = gone.or_else(|| watch.saw_no_events(system, hits));
-        Ok(())
-    }
-
-    /// Returns an error if the programs stopped receiving events. Call this after the last
-    /// report.
-    ///
-    /// # Errors
-    /// If the programs stopped receiving events; one sentence.
-    pub fn verdict(self) -> Result<()> {
-        match self.gone {
-            None => Ok(()),
-            Some(why) => Err(Failure::error(Kind::Run, why)),
-        }
-    }
-
-    /// Once a second: gives slots to new controllers, and tends the session. Returns true if the session
-    /// receives no more events.
-    ///
-    /// # Errors
-    /// If the kernel cannot be read.
-    pub fn is_gone(&mut self, session: &mut Session) -> Result<bool> {
-        check_fit(&session.counters()?)?;
-        session.assign_new_groups()?;
-        if let Some(remark) = session.tend_timers()? {
-            eprint_note(&remark);
-        }
-        self.gone = self.watch.gone(&self.system);
-        for controller in self.system.controllers() {
-            let new = !self.without_slots.contains(&controller.instance);
-            if !session.place(&controller)? && new {
-                eprint_note(&without_slots(&controller.name(), session.plan().pairing));
-                self.without_slots.push(controller.instance);
+        let (sums, ledger) = match self.live.settings.counts() {
+            true => {
+                let sums = session.snapshot()?;
+                let ledger = ledger_of_rows(session, &sums, scan)?;
+                (sums, ledger)
             }
+            false => (Snapshot::default(), ledger_of_events(session, shown, scan)?),
+        };
+        Ok(End { ledger, sums, took: self.took, covers: self.took })
+    }
+
+    /// After the report: an error if the programs stopped receiving events, or of the program of `--exec`.
+    fn check(self) -> Result<()> {
+        if let Some(why) = self.gone {
+            return Err(Failure::error(Kind::Run, why));
         }
-        Ok(self.gone.is_some())
+        self.program.map_or(Ok(()), Program::end)
     }
 }
 

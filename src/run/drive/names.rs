@@ -4,36 +4,26 @@
 
 use crate::machine::System;
 use crate::machine::cgroups::CgroupPaths;
-use crate::model::event::{CommandId, Event, Submission};
+use crate::model::event::{CommandId, Event};
 use crate::model::filter::Filter;
 use crate::model::ids::NamespaceId;
-use crate::model::machine::ControllerInfo;
+use crate::model::machine::{ControllerInfo, DiskInfo};
 use crate::model::origin::Cgroups;
-use crate::model::text::Text;
+use crate::model::text::{Text, clean};
 use crate::nvme::decode::CommandSet;
 use crate::nvme::opcode::QueueKind;
-use crate::recording::{CgroupInfo, Fact, Item};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::mem::replace;
-
-/// A namespace.
-#[derive(Clone, Debug, Default)]
-struct Disk {
-    name: Text,
-    set: CommandSet,
-}
+use crate::recording::CgroupInfo;
+use std::collections::{BTreeMap, BTreeSet};
+use std::mem::take;
 
 /// Disk name and command set of each namespace, from sysfs or from a recording.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Names {
     /// `None`: the names come from a recording.
     system: Option<System>,
     controllers: Vec<ControllerInfo>,
-    disks: HashMap<NamespaceId, Disk>,
-    /// Bytes of a logical block.
-    sizes: HashMap<NamespaceId, u32>,
     /// The last lookup; the next one is usually the same. Id 0 has no disk.
-    last: (NamespaceId, Disk),
+    last: (NamespaceId, DiskInfo),
     may_rescan: bool,
     changed: bool,
     /// Cgroups of this machine; `None`: of a recording.
@@ -43,34 +33,19 @@ pub struct Names {
 }
 
 impl Names {
-    /// Reads the namespaces of this machine.
+    /// Reads the namespaces of this machine. Those of a recording, which [`Names::set`] sets, begin with
+    /// the default.
     pub fn of(system: System) -> Self {
-        let mut names = Self::recorded();
-        names.paths = Some(CgroupPaths::new(&system));
+        let paths = Some(CgroupPaths::new(&system));
+        let mut names = Self { paths, ..Self::default() };
+        names.set(system.controllers());
         names.system = Some(system);
-        names.rescan();
         names
-    }
-
-    /// The names of a recording, which [`Names::set`] sets.
-    pub fn recorded() -> Self {
-        Self {
-            system: None,
-            controllers: Vec::new(),
-            disks: HashMap::new(),
-            sizes: HashMap::new(),
-            last: (NamespaceId::new(0, 0), Disk::default()),
-            may_rescan: false,
-            changed: false,
-            paths: None,
-            cgroups: Cgroups::new(),
-        }
     }
 
     /// Adds cgroups of a recording.
     pub fn add_cgroups(&mut self, all: &[CgroupInfo]) {
-        let all = all.iter().map(|one| (one.id, one.path.clone()));
-        self.cgroups.extend(all);
+        self.cgroups.extend(all.iter().map(|one| (one.id, one.path.clone())));
     }
 
     /// The cgroups that are known so far.
@@ -80,25 +55,19 @@ impl Names {
 
     /// Looks up the cgroups of an event.
     pub fn learn_cgroups(&mut self, event: &Event) {
-        let origin = event.what.submission().map(|s| s.origin);
-        if let Some((paths, origin)) = self.paths.as_mut().zip(origin) {
-            for id in origin.cgroups() {
-                paths.path(id);
-            }
+        let Some(paths) = &mut self.paths else {
+            return;
+        };
+        for id in event.what.submission().into_iter().flat_map(|s| s.origin.cgroups()) {
+            paths.path(id);
         }
     }
 
     /// The disk of an event's command, as [`Names::of_command`], and the paths of cgroups.
     pub fn of_event(&mut self, event: &Event) -> (&str, CommandSet, &Cgroups) {
-        let has_origin = |s: &Submission| s.origin.is_some();
-        if self.paths.is_some() && event.what.submission().is_some_and(has_origin) {
-            self.learn_cgroups(event);
-        }
-        let (disk, set) = match self.learn(event.what.id()) {
-            true => (self.last.1.name.as_str(), self.last.1.set),
-            false => ("", CommandSet::Nvm),
-        };
-        (disk, set, self.cgroups())
+        self.learn_cgroups(event);
+        self.of_command(event.what.id());
+        (&self.last.1.name, self.last.1.set(), self.cgroups())
     }
 
     /// Allows one more read of sysfs, because a new namespace may have appeared.
@@ -106,28 +75,15 @@ impl Names {
         self.may_rescan = true;
     }
 
-    fn rescan(&mut self) {
-        self.may_rescan = false;
-        if let Some(system) = &self.system {
-            let all = system.controllers();
-            self.set(all);
-        }
-    }
-
     /// Sets the controllers and their namespaces.
     pub fn set(&mut self, controllers: Vec<ControllerInfo>) {
         self.changed |= self.controllers != controllers;
-        self.disks.clear();
-        let sizes = controllers.iter().flat_map(ControllerInfo::block_sizes);
-        self.sizes = sizes.collect();
-        self.last = (NamespaceId::new(0, 0), Disk::default());
-        for controller in &controllers {
-            for disk in &controller.disks {
-                let id = NamespaceId::new(controller.instance, disk.nsid);
-                self.disks.insert(id, Disk { name: disk.name.clone(), set: disk.set() });
-            }
-        }
-        self.controllers = controllers;
+        (self.last, self.controllers) = (<_>::default(), controllers);
+    }
+
+    fn disk(&self, id: NamespaceId) -> Option<&DiskInfo> {
+        let controller = self.controllers.iter().find(|c| c.instance == id.ctrl)?;
+        controller.disks.iter().find(|disk| disk.nsid == id.nsid)
     }
 
     /// The controllers.
@@ -137,66 +93,48 @@ impl Names {
 
     /// Whether the controllers have changed since the last call.
     #[inline]
-    pub const fn take_changed(&mut self) -> bool {
-        replace(&mut self.changed, false)
+    pub fn take_changed(&mut self) -> bool {
+        take(&mut self.changed)
     }
 
     /// Bytes of a logical block of the namespace of a command, if known.
     pub fn lba_bytes(&self, id: &CommandId) -> Option<u32> {
-        let size = self.sizes.get(&id.namespace()).copied();
-        size.filter(|bytes| *bytes > 0)
+        self.disk(id.namespace()).map(|disk| disk.lba_bytes).filter(|bytes| *bytes > 0)
     }
 
     /// The disk of a command, as in the kernel's own trace: none for admin commands.
-    pub fn of_command(&mut self, id: Option<&CommandId>) -> (&str, CommandSet) {
-        match self.learn(id) {
-            true => (&self.last.1.name, self.last.1.set),
-            false => ("", CommandSet::Nvm),
-        }
-    }
-
-    /// Looks up the disk of a command. Returns false if it can have none.
     #[inline]
-    fn learn(&mut self, id: Option<&CommandId>) -> bool {
-        let Some(id) = id.filter(|id| id.opcode.queue == QueueKind::Io) else {
-            return false;
-        };
-        if self.last.0 != id.namespace() {
-            self.turn_to(id.namespace());
+    pub fn of_command(&mut self, id: Option<&CommandId>) -> (&str, CommandSet) {
+        let id = id.filter(|id| id.opcode.queue == QueueKind::Io);
+        let key = id.map_or_else(NamespaceId::default, CommandId::namespace);
+        if self.last.0 != key {
+            self.turn_to(key);
         }
-        true
+        (&self.last.1.name, self.last.1.set())
     }
 
     fn turn_to(&mut self, key: NamespaceId) {
         // a new namespace may have appeared
-        if self.may_rescan && !self.disks.contains_key(&key) {
-            self.rescan();
+        let may_be_new = key.nsid != 0 && self.disk(key).is_none();
+        if may_be_new && take(&mut self.may_rescan) {
+            let all = self.system.as_ref().map(System::controllers);
+            all.into_iter().for_each(|all| self.set(all));
         }
-        let none = Disk::default();
-        let disk = self.disks.get(&key).unwrap_or(&none);
-        // reuses the allocation
-        self.last.1.name.clone_from(&disk.name);
-        (self.last.0, self.last.1.set) = (key, disk.set);
+        self.last = (key, self.disk(key).cloned().unwrap_or_default());
     }
 }
 
-/// The controllers and namespaces of a recording, as far as it was read.
-#[derive(Debug, Default)]
-pub struct Census {
-    /// By controller and namespace id: the name of the disk. Those without commands are among them.
+/// Controllers and their namespaces: of this machine, or of a recording as far as it was read.
+#[derive(Default)]
+pub struct Devices {
+    /// The name of the disk by controller and namespace id; empty: nobody knows it.
     disks: BTreeMap<u32, BTreeMap<u32, Text>>,
-    /// Namespaces of commands.
-    used: BTreeSet<NamespaceId>,
 }
 
-/// Whether this can be the name of a disk. Text of a recording may be anything.
-fn is_name(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric())
-}
-
-/// `name`, or `name (details)`.
-fn with(name: String, details: &str) -> String {
-    if details.is_empty() { name } else { format!("{name} ({details})") }
+/// `name`, or `name (disks)`.
+fn with<'n>(name: String, disks: impl Iterator<Item = &'n Text>) -> String {
+    let disks: Vec<&str> = disks.map(Text::as_str).filter(|disk| !disk.is_empty()).collect();
+    if disks.is_empty() { name } else { format!("{name} ({})", disks.join(", ")) }
 }
 
 fn list(all: impl Iterator<Item = String>) -> String {
@@ -204,75 +142,54 @@ fn list(all: impl Iterator<Item = String>) -> String {
     if all.is_empty() { "none".into() } else { all.join(", ") }
 }
 
-impl Census {
-    /// Takes an item in.
-    pub fn add(&mut self, item: &Item<'_>) {
-        match item {
-            Item::Fact(Fact::Controllers(all)) => {
-                for controller in all {
-                    let disks = self.disks.entry(controller.instance).or_default();
-                    let named = controller.disks.iter().map(|d| (d.nsid, d.name.clone()));
-                    disks.extend(named);
-                }
-            }
-            Item::Event(event) => {
-                let ctrl = event.what.ctrl();
-                self.disks.entry(ctrl).or_default();
-                if let Some(id) = event.what.id() {
-                    self.used.insert(id.namespace());
-                }
-            }
-            _ => {}
+impl Devices {
+    /// Adds controllers and their namespaces.
+    pub fn add(&mut self, controllers: &[ControllerInfo]) {
+        for controller in controllers {
+            let named = controller.disks.iter().map(|disk| (disk.nsid, disk.name.clone()));
+            self.disks.entry(controller.instance).or_default().extend(named);
         }
     }
 
-    fn controllers(&self) -> String {
-        list(self.disks.iter().map(|(instance, disks)| {
-            let names: Vec<&str> = disks.values().map(Text::as_str).collect();
-            let names: Vec<&str> = names.into_iter().filter(|name| is_name(name)).collect();
-            with(format!("nvme{instance}"), &names.join(", "))
-        }))
+    /// Adds the controller and the namespace of an event.
+    pub fn add_event(&mut self, event: &Event) {
+        let disks = self.disks.entry(event.what.ctrl()).or_default();
+        if let Some(id) = event.what.id() {
+            disks.entry(id.namespace().nsid).or_default();
+        }
     }
 
     /// The controllers and the namespace ids of a disk, by its name.
     pub fn places(&self, disk: &str) -> (BTreeSet<u32>, BTreeSet<u32>) {
-        let all = self.disks.iter().flat_map(|(ctrl, disks)| {
-            let named = disks.iter().filter(|(_, name)| name.as_str() == disk);
-            named.map(|(nsid, _)| (*ctrl, *nsid))
-        });
-        all.unzip()
+        let all = self.disks.iter().flat_map(|(ctrl, of)| of.iter().map(move |at| (*ctrl, at)));
+        let named = all.filter(|(_, (_, name))| name.as_str() == disk);
+        named.map(|(ctrl, (nsid, _))| (ctrl, *nsid)).unzip()
     }
 
-    /// The disks, for a filter that names another.
-    pub fn disks(&self) -> String {
-        let names = self.disks.values().flat_map(BTreeMap::values);
-        list(names.filter(|name| is_name(name)).map(ToString::to_string))
-    }
-
-    /// The first controller or namespace of a filter that is not there, and those that are.
-    pub fn lacks(&self, filter: &Filter) -> Option<String> {
-        let missing = filter.ctrls.iter().find(|c| !self.disks.contains_key(c));
-        if let Some(instance) = missing {
-            let all = self.controllers();
-            return Some(format!("no controller nvme{instance}: it has {all}"));
+    /// The disk, or the first controller or namespace of a filter, that is not there, and those that are.
+    pub fn lacks(&self, disk: Option<&str>, filter: &Filter) -> Option<String> {
+        if let Some(disk) = disk {
+            let all = self.disks.values().flat_map(BTreeMap::values);
+            let all = all.filter(|name| !name.is_empty()).map(ToString::to_string);
+            let lacks = self.places(disk).0.is_empty();
+            return lacks.then(|| format!("no disk {}: it has {}", clean(disk), list(all)));
         }
-        let of = |ctrl: &u32| filter.has_ctrl(*ctrl);
+        if let Some(wanted) = filter.ctrls.iter().find(|ctrl| !self.disks.contains_key(ctrl)) {
+            let known = self.disks.iter();
+            let known = known.map(|(ctrl, disks)| with(format!("nvme{ctrl}"), disks.values()));
+            return Some(format!("no controller nvme{wanted}: it has {}", list(known)));
+        }
         // admin commands use 0 and the broadcast id
-        let is_special = |nsid: u32| nsid == 0 || nsid == u32::MAX;
-        let mut all: BTreeMap<u32, Vec<&str>> = BTreeMap::new();
-        for id in self.used.iter().filter(|id| of(&id.ctrl)) {
-            all.entry(id.nsid).or_default();
-        }
-        for (_, disks) in self.disks.iter().filter(|(ctrl, _)| of(ctrl)) {
-            for (nsid, name) in disks {
-                let names = all.entry(*nsid).or_default();
-                names.extend(Some(name.as_str()).filter(|name| is_name(name)));
+        let is_disk = |nsid: &u32| *nsid != 0 && *nsid != u32::MAX;
+        let mut known: BTreeMap<u32, Vec<&Text>> = BTreeMap::new();
+        for (_, disks) in self.disks.iter().filter(|(ctrl, _)| filter.has_ctrl(**ctrl)) {
+            for (nsid, name) in disks.iter().filter(|(nsid, _)| is_disk(nsid)) {
+                known.entry(*nsid).or_default().push(name);
             }
         }
-        let mut wanted = filter.nsids.iter().filter(|nsid| !is_special(**nsid));
-        let missing = wanted.find(|nsid| !all.contains_key(nsid))?;
-        let known = all.iter().filter(|(nsid, _)| !is_special(**nsid));
-        let have = list(known.map(|(nsid, names)| with(nsid.to_string(), &names.join(", "))));
-        Some(format!("no namespace with id {missing}: it has {have}"))
+        let mut wanted = filter.nsids.iter().filter(|nsid| is_disk(nsid));
+        let wanted = wanted.find(|nsid| !known.contains_key(nsid))?;
+        let known = known.iter().map(|(id, names)| with(id.to_string(), names.iter().copied()));
+        Some(format!("no namespace with id {wanted}: it has {}", list(known)))
     }
 }

@@ -65,8 +65,8 @@ pub fn stop_receiver() -> Result<Receiver<Wake>> {
 pub const PAUSE: Duration = Duration::from_millis(20);
 
 /// The turns of a run: it works, and waits.
-pub struct Turns<'t> {
-    stop: &'t Receiver<Wake>,
+pub struct Turns {
+    stop: Receiver<Wake>,
     begin: Instant,
     /// When the run ends, unless a signal ends it first.
     end: Option<Duration>,
@@ -74,10 +74,15 @@ pub struct Turns<'t> {
     now: Duration,
 }
 
-impl<'t> Turns<'t> {
+impl Turns {
     /// Begins the first turn now.
-    pub fn begin(stop: &'t Receiver<Wake>, end: Option<Duration>) -> Self {
+    pub fn begin(stop: Receiver<Wake>, end: Option<Duration>) -> Self {
         Self { stop, begin: Instant::now(), end, now: Duration::ZERO }
+    }
+
+    /// Begins the first turn again.
+    pub fn restart(&mut self, end: Option<Duration>) {
+        (self.begin, self.end, self.now) = (Instant::now(), end, Duration::ZERO);
     }
 
     /// Time since the start of the run.
@@ -116,7 +121,7 @@ mod tests {
     #[test]
     fn the_end_of_the_run_comes_after_a_last_turn() {
         let (_sender, stop) = channel();
-        let mut turns = Turns::begin(&stop, Some(Duration::from_millis(5)));
+        let mut turns = Turns::begin(stop, Some(Duration::from_millis(5)));
         assert!(turns.wait(Duration::MAX) && turns.now() >= Duration::from_millis(5));
         assert!(!turns.wait(Duration::MAX));
     }
@@ -124,7 +129,7 @@ mod tests {
     #[test]
     fn a_message_brings_the_next_turn_forward_and_a_signal_ends_the_run() {
         let (sender, stop) = channel();
-        let mut turns = Turns::begin(&stop, None);
+        let mut turns = Turns::begin(stop, None);
         sender.send(Wake::Turn).unwrap();
         assert!(turns.wait(Duration::MAX));
         assert!(turns.pause(true));

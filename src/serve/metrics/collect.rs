@@ -294,18 +294,6 @@ mod tests {
     }
 
     #[test]
-    fn failures_have_a_series_for_each_type_of_each_controller() {
-        let failures = Failures { by_type: [7, 0, 3, 0, 1, 1, 0, 0], retried: 2 };
-        let all = failed(&BTreeMap::from([(4, failures)]));
-        let some = all.iter().filter(|series| series.value != Value::Count(0));
-        let found: Vec<_> = some.map(|s| (s.labels.join(" "), s.value.clone())).collect();
-        let expected = [("generic", 7), ("media", 3), ("reserved", 2)];
-        let expected = expected.map(|(kind, n)| (format!("nvme4 {kind}"), Value::Count(n)));
-        assert_eq!((found, all.len()), (expected.into(), 6));
-        assert!(hits(&Ledger::default(), &TIMEOUT).is_empty(), "no hook counts these");
-    }
-
-    #[test]
     fn commands_with_fewer_stages_are_counted_and_are_not_lost() {
         let ledger = Ledger { fewer_points: 7, ..Ledger::default() };
         let all = losses(&ledger);

@@ -169,21 +169,6 @@ mod tests {
     use crate::model::histogram;
     use proptest::collection::vec;
     use proptest::prelude::*;
-    use std::collections::BTreeSet;
-
-    #[test]
-    fn names_follow_the_conventions() {
-        let names: BTreeSet<_> = ALL.iter().map(|m| m.name).collect();
-        assert_eq!(names.len(), ALL.len());
-        for metric in ALL {
-            let is_total = metric.name.ends_with("_total");
-            assert_eq!(is_total, metric.kind == MetricKind::Counter, "{}", metric.name);
-            let plain = |c: char| c.is_ascii_lowercase() || c == '_';
-            assert!(metric.name.chars().all(plain), "{}", metric.name);
-            assert!(metric.help.ends_with('.'), "{}", metric.name);
-            assert!(!metric.help.contains(['\\', '"', '\n']), "{}", metric.name);
-        }
-    }
 
     #[test]
     fn each_bound_is_the_end_of_a_bucket() {

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use libbpf_rs::{Link, OpenObject, UprobeOpts};
+use libbpf_rs::{Link, UprobeOpts};
 
 use super::HostSession;
 use crate::error::{Failure, Kind, not_permitted};
@@ -11,20 +11,14 @@ use crate::machine::{System, missing_capabilities};
 use crate::model::target::{HostClock, TargetInfo, TargetKind};
 use crate::session::load::{self, Loaded, refusal};
 use crate::session::read;
+use crate::target::functions::NVMET;
+use crate::target::spdk::Layout;
 use anyhow::Result;
 
+/// bpf/host.bpf.c.
+pub const HOST: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/host.bpf.o"));
 /// The map with the constants.
 const CONSTANTS: &str = ".rodata";
-
-/// The constants of the programs, `host_config` in bpf/host.bpf.c.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Constants {
-    pub tgid: u32,
-    pub request_cmd: u32,
-    pub request_rsp: u32,
-    pub qpair_qid: u32,
-    pub qpair_ctrlr: u32,
-}
 
 /// A program, and a place to attach it to.
 pub struct Hook<'a> {
@@ -34,22 +28,25 @@ pub struct Hook<'a> {
     pub offset: usize,
 }
 
-/// Opens bpf/host.bpf.c.
-pub fn open() -> Result<OpenObject> {
-    open_object(include_bytes!(concat!(env!("OUT_DIR"), "/host.bpf.o")))
-}
-
-/// Opens an object, if this process may load it.
-pub fn open_object(object: &[u8]) -> Result<OpenObject> {
+/// Loads these programs of an object for a process, 0 for the kernel. The constants are `host_config` of
+/// bpf/host.bpf.c; bpf/usdt.bpf.c has the first one alone.
+pub fn load(object: &[u8], programs: &[&str], tgid: u32, layout: Layout) -> Result<Loaded> {
     let missing = missing_capabilities();
     if !missing.is_empty() {
         return Err(not_permitted(&missing));
     }
-    load::open(object, None)
-}
-
-/// Loads these programs.
-pub fn load(mut open: OpenObject, programs: &[&str]) -> Result<Loaded> {
+    let mut open = load::open(object, None)?;
+    let words =
+        [tgid, layout.request_cmd, layout.request_rsp, layout.qpair_qid, layout.qpair_ctrlr];
+    for mut map in open.maps_mut() {
+        if map.name().to_str().is_some_and(|name| name.ends_with(CONSTANTS))
+            && let Some(value) = map.initial_value_mut()
+        {
+            for (place, word) in value.as_chunks_mut::<4>().0.iter_mut().zip(words) {
+                *place = word.to_ne_bytes();
+            }
+        }
+    }
     for mut program in open.progs_mut() {
         let wanted = programs.iter().any(|name| program.name() == *name);
         program.set_autoload(wanted);
@@ -57,35 +54,14 @@ pub fn load(mut open: OpenObject, programs: &[&str]) -> Result<Loaded> {
     Ok(Loaded(open.load().map_err(refusal)?))
 }
 
-/// Sets the constants: as many of them as the object has.
-pub fn configure(open: &mut OpenObject, constants: &Constants) {
-    let mut maps = open.maps_mut();
-    let map = maps.find(|m| {
-        let name = m.name().to_str();
-        name.is_some_and(|name| name.ends_with(CONSTANTS))
-    });
-    let words = [
-        constants.tgid,
-        constants.request_cmd,
-        constants.request_rsp,
-        constants.qpair_qid,
-        constants.qpair_ctrlr,
-    ];
-    if let Some(mut map) = map
-        && let Some(value) = map.initial_value_mut()
-    {
-        let (places, _) = value.as_chunks_mut::<4>();
-        for (place, word) in places.iter_mut().zip(words) {
-            *place = word.to_ne_bytes();
-        }
-    }
-}
-
-/// Attaches a program of the loaded object to a process.
-pub fn attach(loaded: &Loaded, pid: u32, hook: &Hook<'_>) -> Result<Link> {
-    let program = loaded.program(hook.program)?;
-    let (pid, options) = (pid.cast_signed(), UprobeOpts::default());
-    Ok(program.attach_uprobe_with_opts(pid, hook.path, hook.offset, options)?)
+/// Attaches programs of the loaded object to a process.
+pub fn attach(loaded: &Loaded, pid: u32, hooks: &[Hook<'_>]) -> Result<Vec<Link>> {
+    let attach = |hook: &Hook<'_>| {
+        let program = loaded.program(hook.program)?;
+        let (pid, options) = (pid.cast_signed(), UprobeOpts::default());
+        Ok(program.attach_uprobe_with_opts(pid, hook.path, hook.offset, options)?)
+    };
+    hooks.iter().map(attach).collect()
 }
 
 impl HostSession {
@@ -98,13 +74,11 @@ impl HostSession {
             let text = "this machine has no kernel target: the module nvmet is not loaded";
             return Err(Failure::error(Kind::NoDevice, text));
         }
-        let loaded = load(open()?, &["nvmet_init", "nvmet_complete"])?;
+        let programs = NVMET.each_ref().map(|hook| hook.program);
+        let loaded = load(HOST, &programs, 0, Layout::of(None))?;
         let stats = measure.then(read::enable_stats).flatten();
-        let mut links = Vec::new();
-        // the end first, so that no command is without its end
-        for name in ["nvmet_complete", "nvmet_init"] {
-            links.push(loaded.program(name)?.attach()?);
-        }
+        let links = programs.iter().map(|name| Ok(loaded.program(name)?.attach()?));
+        let links: Result<Vec<Link>> = links.collect();
         let target = TargetInfo {
             kind: TargetKind::Nvmet,
             by: "tracepoints".into(),
@@ -113,6 +87,6 @@ impl HostSession {
             version: Some(system.release().into()),
             ..TargetInfo::default()
         };
-        Self::new(loaded, links, target, None, stats)
+        Self::new((loaded, links?, &NVMET), target, None, stats)
     }
 }

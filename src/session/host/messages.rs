@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Messages between the threads of SPDK, counted by function.
 
+use std::time::{Duration, Instant};
+
 use libbpf_rs::{Link, MapCore, MapFlags};
 
-use super::attach::{Constants, Hook, attach, configure, load, open};
+use super::attach::{HOST, Hook, attach, load};
 use super::process::Found;
 use crate::abi::nd_host_count;
 use crate::error::failed;
 use crate::machine::System;
+use crate::model::ledger::HostLedger;
 use crate::model::target::{Call, TargetInfo, TargetKind};
 use crate::session::load::Loaded;
 use crate::session::read;
+use crate::source::{HostSource, ToEvents};
+use crate::target::spdk::Layout;
 use anyhow::Result;
 
 /// The map of the counts.
@@ -21,11 +26,16 @@ const MAP: &str = "messages";
 const CALLS: [(&str, &str); 2] =
     [("spdk_send_msg", "spdk_thread_send_msg"), ("spdk_each_channel", "spdk_for_each_channel")];
 
-/// Counts messages while it lives.
+/// Time between two looks at the counts. A function that is unloaded earlier has no name.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Counts messages while it lives. Its events are the counts so far.
 pub struct Messages {
     loaded: Loaded,
     links: Vec<Link>,
     found: Found,
+    target: TargetInfo,
+    looked: Option<Instant>,
 }
 
 impl Messages {
@@ -35,54 +45,19 @@ impl Messages {
     /// If it is no process of SPDK, may not be traced, or the kernel refuses the programs.
     pub fn of(system: &System, pid: u32) -> Result<Self> {
         let found = Found::at(system, pid)?;
-        let mut open = open()?;
-        let constants = Constants { tgid: pid, ..Constants::default() };
-        let mut hooks = Vec::new();
-        for (program, function) in CALLS {
+        let hook = |(program, function)| {
             let (path, offset) = found.probe(function, "it is no process of SPDK")?;
-            hooks.push(Hook { program, path, offset });
-        }
-        configure(&mut open, &constants);
-        let loaded = load(open, &CALLS.map(|(program, _)| program))?;
-        let links: Result<Vec<Link>> = hooks.iter().map(|h| attach(&loaded, pid, h)).collect();
-        Ok(Self { loaded, links: links?, found })
+            Ok(Hook { program, path, offset })
+        };
+        let hooks: Vec<Hook<'_>> = CALLS.into_iter().map(hook).collect::<Result<_>>()?;
+        let loaded = load(HOST, &CALLS.map(|(program, _)| program), pid, Layout::of(None))?;
+        let links = attach(&loaded, pid, &hooks)?;
+        let target = found.target(TargetKind::Spdk, "uprobes");
+        Ok(Self { loaded, links, found, target, looked: None })
     }
 
-    /// The process.
-    pub fn target(&self) -> TargetInfo {
-        self.found.target(TargetKind::Spdk, "uprobes")
-    }
-
-    /// Fails if the process has ended.
-    ///
-    /// # Errors
-    /// If it has.
-    pub fn alive(&self) -> Result<()> {
-        self.found.memory.alive()
-    }
-
-    /// Detaches the programs.
-    pub fn stop(&mut self) {
-        self.links.clear();
-    }
-
-    /// Calls that were not counted: the map was full, or the kernel skipped the program.
-    ///
-    /// # Errors
-    /// If the counts cannot be read.
-    pub fn lost(&self) -> Result<u64> {
-        let runs = read::program_runs(&self.loaded.0);
-        let skipped: u64 = runs.values().map(|run| run.misses).sum();
-        Ok(super::host_count(&self.loaded, nd_host_count::ND_HOST_NO_ROOM)? + skipped)
-    }
-
-    /// The counts, the most frequent first.
-    ///
-    /// # Errors
-    /// If they cannot be read.
-    pub fn counts(&self) -> Result<Vec<Call>> {
+    fn counts(&self, to: ToEvents<'_, Call>) -> Result<()> {
         let map = self.loaded.map(MAP)?;
-        let mut counts = Vec::new();
         for key in map.keys() {
             let value = map.lookup(&key, MapFlags::ANY);
             let value = value.map_err(failed(format!("read map `{MAP}`")))?;
@@ -92,10 +67,37 @@ impl Messages {
             let by = usize::try_from(u64::from_ne_bytes(call)).ok();
             let by = by.and_then(|n| CALLS.get(n));
             if let (Some(count), Some((_, by))) = (count, by) {
-                counts.push(Call { by, function: u64::from_ne_bytes(function), count });
+                to(&Call { by, function: u64::from_ne_bytes(function), count }, &[])?;
             }
         }
-        counts.sort_by_key(|c| (c.by, std::cmp::Reverse(c.count), c.function));
-        Ok(counts)
+        Ok(())
+    }
+}
+
+impl HostSource<Call> for Messages {
+    fn target(&self) -> &TargetInfo {
+        &self.target
+    }
+
+    fn take(&mut self, to: ToEvents<'_, Call>) -> Result<bool> {
+        if self.looked.is_none_or(|at| at.elapsed() >= LOOK) {
+            self.counts(to)?;
+            self.looked = Some(Instant::now());
+        }
+        Ok(false)
+    }
+
+    fn alive(&self) -> Result<()> {
+        self.found.memory.alive()
+    }
+
+    fn end(&mut self, to: ToEvents<'_, Call>) -> Result<HostLedger> {
+        let runs = read::program_runs(&self.loaded.0);
+        self.links.clear();
+        self.counts(to)?;
+        // the map was full, or the kernel skipped the program
+        let no_room = super::host_count(&self.loaded, nd_host_count::ND_HOST_NO_ROOM)?;
+        let skipped: u64 = runs.values().map(|run| run.misses).sum();
+        Ok(HostLedger { lost: no_room + skipped, ..HostLedger::default() })
     }
 }

@@ -4,9 +4,7 @@
 mod attach;
 mod messages;
 mod process;
-mod qemu_usdt;
 mod record;
-mod states;
 mod usdt;
 
 use std::collections::BTreeMap;
@@ -14,42 +12,54 @@ use std::os::fd::OwnedFd;
 
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
 
+use self::messages::Messages;
 use self::record::{CtrlKey, Record};
+pub use self::usdt::state_changes;
 use super::read;
 use super::rings::SortedRings;
 use crate::abi::nd_host_count as Count;
 use crate::error::{Failure, Kind, failed};
+use crate::machine::System;
 use crate::machine::process::Memory;
 use crate::model::ledger::HostLedger;
-use crate::model::target::{HostController, TargetInfo, TargetKind};
+use crate::model::target::{Call, HostController, HostEvent, TargetInfo, TargetKind};
 use crate::model::text::Text;
 use crate::session::load::Loaded;
+use crate::settings::{ChosenTarget, HostOptions};
 use crate::source::{HostSource, ToEvents};
+use crate::target::functions::Wanted;
 use anyhow::Result;
 
-/// Programs of bpf/host.bpf.c, what each is attached to, and its counter.
-const PROGRAMS: [(&str, &str, Count); 11] = [
-    ("nvmet_init", "nvmet_req_init", Count::ND_HOST_HIT_INIT),
-    ("nvmet_complete", "nvmet_req_complete", Count::ND_HOST_HIT_COMPLETE),
-    ("qemu_fetch", "nvme_map_dptr", Count::ND_HOST_HIT_FETCH),
-    ("qemu_submit", "backend submit", Count::ND_HOST_HIT_SUBMIT),
-    ("qemu_done", "nvme_rw_complete_cb", Count::ND_HOST_HIT_DONE),
-    ("qemu_interrupt", "msix_notify", Count::ND_HOST_HIT_INTERRUPT),
-    ("spdk_fetch", "spdk_nvmf_request_exec", Count::ND_HOST_HIT_FETCH),
-    ("spdk_submit", "bdev submit", Count::ND_HOST_HIT_SUBMIT),
-    ("spdk_done", "spdk_nvmf_request_complete", Count::ND_HOST_HIT_DONE),
-    ("spdk_complete", "nvmf_transport_req_complete", Count::ND_HOST_HIT_COMPLETE),
-    ("spdk_free", "nvmf_transport_req_free", Count::ND_HOST_HIT_FREE),
-];
+/// The source of the commands of a target.
+///
+/// # Errors
+/// If it is not there, may not be traced, or the kernel refuses the programs.
+pub fn commands(
+    system: &System,
+    chosen: ChosenTarget,
+    options: HostOptions,
+) -> Result<Box<dyn HostSource<HostEvent>>> {
+    Ok(match chosen {
+        ChosenTarget::Nvmet => Box::new(HostSession::nvmet(system, options.measure)?),
+        ChosenTarget::Process(pid) => Box::new(HostSession::process(system, pid, options)?),
+        ChosenTarget::Usdt(pid) => usdt::qemu(system, pid)?,
+    })
+}
 
-pub use self::messages::Messages;
-pub use self::qemu_usdt::QemuUsdt;
-pub use self::states::StateChanges;
+/// The messages of a process of SPDK.
+///
+/// # Errors
+/// If it is no process of SPDK, may not be traced, or the kernel refuses the programs.
+pub fn messages(system: &System, pid: u32) -> Result<Box<dyn HostSource<Call>>> {
+    Ok(Box::new(Messages::of(system, pid)?))
+}
 
 /// A target that is traced. Dropping it detaches everything.
-pub struct HostSession {
+struct HostSession {
     loaded: Loaded,
     links: Vec<Link>,
+    /// The programs that may be loaded.
+    programs: &'static [Wanted],
     rings: SortedRings,
     target: TargetInfo,
     /// The memory of the process; `None` for the kernel.
@@ -65,8 +75,7 @@ pub struct HostSession {
 impl HostSession {
     /// Takes over the loaded and attached programs. `memory`: of the process.
     fn new(
-        loaded: Loaded,
-        links: Vec<Link>,
+        (loaded, links, programs): (Loaded, Vec<Link>, &'static [Wanted]),
         target: TargetInfo,
         memory: Option<Memory>,
         stats: Option<OwnedFd>,
@@ -75,6 +84,7 @@ impl HostSession {
             rings: SortedRings::open([&loaded.map("host_events")?], Record::time_of)?,
             loaded,
             links,
+            programs,
             target,
             memory,
             controllers: Vec::new(),
@@ -122,8 +132,7 @@ impl HostSession {
 
     fn qemu_controller(&self, key: CtrlKey) -> Option<HostController> {
         let serial = self.memory.as_ref()?.nvme_serial(key.address)?;
-        let named = HostController::named(format!("qemu:{serial}"));
-        Some(HostController { serial: Some(serial.into()), ..named })
+        Some(HostController::of_qemu(&serial))
     }
 
     /// A controller of nvmet or of SPDK, with the name that its program has noted.
@@ -157,7 +166,7 @@ impl HostSession {
     }
 
     /// Passes on new events. With `all`, also the latest.
-    fn pass_on(&mut self, all: bool, to: ToEvents<'_>) -> Result<bool> {
+    fn pass_on(&mut self, all: bool, to: ToEvents<'_, HostEvent>) -> Result<bool> {
         let more = self.rings.fetch(all)?;
         self.check()?;
         while let Some(record) = self.rings.next(Record::read) {
@@ -180,21 +189,21 @@ impl HostSession {
         ledger.without_begin = count(Count::ND_HOST_WITHOUT_BEGIN)?;
         ledger.without_end = count(Count::ND_HOST_WITHOUT_END)?;
         ledger.lost = count(Count::ND_HOST_NO_ROOM)? + count(Count::ND_HOST_LOST)?;
-        for (program, target, hits) in PROGRAMS {
-            let Some(run) = runs.get(program) else {
+        for Wanted { program, hook, .. } in self.programs {
+            let Some(run) = runs.get(*program) else {
                 continue;
             };
-            ledger.hits.insert(target.into(), count(hits)?);
-            ledger.skipped.insert(target.into(), run.misses);
+            ledger.hits.insert((*hook).into(), count(counter(program))?);
+            ledger.skipped.insert((*hook).into(), run.misses);
             if let Some(ns) = run.ns.checked_div(run.count) {
-                ledger.run_ns.insert(target.into(), ns);
+                ledger.run_ns.insert((*hook).into(), ns);
             }
         }
         Ok(ledger.clone())
     }
 }
 
-impl HostSource for HostSession {
+impl HostSource<HostEvent> for HostSession {
     fn target(&self) -> &TargetInfo {
         &self.target
     }
@@ -203,7 +212,7 @@ impl HostSource for HostSession {
         &self.controllers
     }
 
-    fn take(&mut self, to: ToEvents<'_>) -> Result<bool> {
+    fn take(&mut self, to: ToEvents<'_, HostEvent>) -> Result<bool> {
         self.pass_on(false, to)
     }
 
@@ -211,14 +220,14 @@ impl HostSource for HostSession {
         self.memory.as_ref().map_or(Ok(()), Memory::alive)
     }
 
-    fn end(&mut self, to: ToEvents<'_>) -> Result<HostLedger> {
+    fn end(&mut self, to: ToEvents<'_, HostEvent>) -> Result<HostLedger> {
         let runs = read::program_runs(&self.loaded.0);
         self.links.clear();
         self.pass_on(true, to)?;
         let flying = self.loaded.map("flying")?;
         for record in in_flight(&flying) {
             if let Some(number) = self.number(record.ctrl)? {
-                let event = record.unfinished(number, self.is_kernel());
+                let event = HostEvent::Unfinished(record.command(number, self.is_kernel()));
                 self.ledger.count(&event);
                 to(&event, &self.controllers)?;
             }
@@ -233,6 +242,19 @@ fn count(loaded: &Loaded, map: &str, number: u32) -> Result<u64> {
     let values = values.map_err(failed(format!("read map `{map}`")))?.unwrap_or_default();
     let of_cpu = |bytes: Vec<u8>| bytes.try_into().map_or(0, u64::from_ne_bytes);
     Ok(values.into_iter().map(of_cpu).sum())
+}
+
+/// The counter of a program of bpf/host.bpf.c.
+fn counter(program: &str) -> Count {
+    match program.rsplit('_').next() {
+        Some("init") => Count::ND_HOST_HIT_INIT,
+        Some("complete") => Count::ND_HOST_HIT_COMPLETE,
+        Some("fetch") => Count::ND_HOST_HIT_FETCH,
+        Some("submit") => Count::ND_HOST_HIT_SUBMIT,
+        Some("done") => Count::ND_HOST_HIT_DONE,
+        Some("interrupt") => Count::ND_HOST_HIT_INTERRUPT,
+        _ => Count::ND_HOST_HIT_FREE,
+    }
 }
 
 /// A count of bpf/host.bpf.c.

@@ -3,14 +3,12 @@
 
 use std::path::Path;
 
-use libbpf_rs::Link;
-
 use super::HostSession;
-use super::attach::{Constants, Hook, attach, configure, load, open};
+use super::attach::{HOST, Hook, attach, load};
 use crate::error::{Failure, Kind};
 use crate::machine::System;
+use crate::machine::code::Code;
 use crate::machine::process::{Memory, Process};
-use crate::machine::spdk::Spdk;
 use crate::model::target::{HostClock, TargetInfo, TargetKind};
 use crate::session::read;
 use crate::settings::HostOptions;
@@ -25,7 +23,7 @@ const QEMU_REQUEST_CMD: u32 = 56;
 pub(super) struct Found {
     pub process: Process,
     pub memory: Memory,
-    pub code: Spdk,
+    pub code: Code,
 }
 
 impl Found {
@@ -33,7 +31,7 @@ impl Found {
     pub fn at(system: &System, pid: u32) -> Result<Self> {
         let process = Process::at(system, pid)?;
         let memory = Memory::open(system, pid)?;
-        let code = Spdk::of(system, &process)?;
+        let code = Code::of(system, &process)?;
         Ok(Self { process, memory, code })
     }
 
@@ -90,40 +88,29 @@ impl HostSession {
     pub fn process(system: &System, pid: u32, options: HostOptions) -> Result<Self> {
         let found = Found::at(system, pid)?;
         let has = |function| found.code.probe(function).is_some();
-        let (kind, programs, mut constants, reason) = if has("spdk_nvmf_request_exec") {
-            let layout = Layout::of(found.code.release());
-            let constants = Constants {
-                tgid: pid,
-                request_cmd: layout.request_cmd,
-                request_rsp: layout.request_rsp,
-                qpair_qid: layout.qpair_qid,
-                qpair_ctrlr: layout.qpair_ctrlr,
-            };
+        let (kind, programs, mut layout, reason) = if has("spdk_nvmf_request_exec") {
             let reason = "it was stripped, and this function is not exported; record its trace with \
                           spdk_trace instead";
-            (TargetKind::Spdk, &SPDK[..], constants, reason)
+            (TargetKind::Spdk, &SPDK[..], Layout::of(found.code.release()), reason)
         } else if has("nvme_rw_complete_cb") {
-            let constants =
-                Constants { tgid: pid, request_cmd: QEMU_REQUEST_CMD, ..Constants::default() };
+            let layout = Layout { request_cmd: QEMU_REQUEST_CMD, ..Layout::of(None) };
             let reason = "it is a QEMU without dynamic symbols; import its log instead";
-            (TargetKind::Qemu, &QEMU[..], constants, reason)
+            (TargetKind::Qemu, &QEMU[..], layout, reason)
         } else {
             return Err(found.refused(
                 "is no target, or was stripped: it has neither nvme_rw_complete_cb (QEMU with NVMe) nor \
                  spdk_nvmf_request_exec (SPDK) among its symbols",
             ));
         };
-        constants.request_cmd += options.shift;
+        layout.request_cmd += options.shift;
         let chosen = programs.iter();
         let chosen: Vec<&Wanted> = chosen.filter(|w| !(w.is_inner && options.ends_only)).collect();
         let hooks = found.hooks(&chosen, reason)?;
-        let mut open = open()?;
-        configure(&mut open, &constants);
         let names: Vec<&str> = chosen.iter().map(|wanted| wanted.program).collect();
-        let loaded = load(open, &names)?;
+        let loaded = load(HOST, &names, pid, layout)?;
         let stats = options.measure.then(read::enable_stats).flatten();
-        let links: Result<Vec<Link>> = hooks.iter().map(|h| attach(&loaded, pid, h)).collect();
+        let links = attach(&loaded, pid, &hooks)?;
         let target = found.target(kind, "uprobes");
-        Self::new(loaded, links?, target, Some(found.memory), stats)
+        Self::new((loaded, links, programs), target, Some(found.memory), stats)
     }
 }

@@ -59,30 +59,18 @@ impl Record {
     /// which no addresses are shown.
     pub fn event(&self, ctrl: u32, in_kernel: bool) -> HostEvent {
         if self.flags & IS_INTERRUPT != 0 {
-            return HostEvent::Interrupt {
-                ctrl,
-                vector: self.sqe[0],
-                at_ns: self.points_ns[HostPoint::Interrupt as usize],
-            };
+            let at_ns = self.points_ns[HostPoint::Interrupt as usize];
+            return HostEvent::Interrupt { ctrl, vector: self.sqe[0], at_ns };
         }
-        if self.flags & IS_ABANDONED != 0 {
-            return self.unfinished(ctrl, in_kernel);
+        let command = self.command(ctrl, in_kernel);
+        match self.flags & IS_ABANDONED {
+            0 => HostEvent::Command(command),
+            _ => HostEvent::Unfinished(command),
         }
-        HostEvent::Command(self.shown(ctrl, in_kernel))
     }
 
-    /// The event of a command without an end.
-    pub fn unfinished(&self, ctrl: u32, in_kernel: bool) -> HostEvent {
-        HostEvent::Unfinished(self.shown(ctrl, in_kernel))
-    }
-
-    fn shown(&self, ctrl: u32, in_kernel: bool) -> HostCommand {
-        let mut command = self.command(ctrl);
-        command.request = command.request.filter(|_| !in_kernel);
-        command
-    }
-
-    fn command(&self, ctrl: u32) -> HostCommand {
+    /// What is known of a command.
+    pub fn command(&self, ctrl: u32, in_kernel: bool) -> HostCommand {
         let [cdw0, nsid, ..] = self.sqe.map(u32::from_le);
         let [_, _, _, _, _, _, _, _, _, _, cdw @ ..] = self.sqe.map(u32::from_le);
         let [opcode, flags, low, high] = cdw0.to_le_bytes();
@@ -110,7 +98,7 @@ impl Record {
             code: Some(opcode),
             slba: found.map(|b| b.slba),
             nlb: found.map(|b| b.nlb),
-            request: Some(self.request),
+            request: (!in_kernel).then_some(self.request),
             status: (self.flags & HAS_STATUS != 0).then_some(Status(self.status)),
             times,
         }

@@ -1,18 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! USDT probes of a process. bpf/usdt.bpf.c reads the arguments; libbpf finds the places of the probes
-//! in the ELF notes.
+//! USDT probes of a process: the commands of QEMU, the changes of state of SPDK. bpf/usdt.bpf.c reads the
+//! arguments; libbpf finds the places of the probes in the ELF notes.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use libbpf_rs::{Link, UsdtOpts};
 
-use super::attach::{Constants, configure, load, open_object};
+use super::attach::load;
 use super::count;
+use super::process::Found;
 use crate::abi::{nd_usdt_cookie, nd_usdt_count, nd_usdt_limit};
+use crate::error::{Failure, Kind};
+use crate::machine::System;
+use crate::model::ledger::HostLedger;
+use crate::model::target::{HostController, HostEvent, TargetInfo, TargetKind};
 use crate::session::load::Loaded;
 use crate::session::rings::SortedRings;
-use crate::target::spdk::ARGS;
-use anyhow::Result;
+use crate::source::{HostSource, ToEvents};
+use crate::target::qemu_usdt::{PROBES, QemuHits, QemuProbe, is_enough};
+use crate::target::spdk::{self, ARGS, Layout, Release, StateChange};
+use anyhow::{Error, Result};
 
 /// Bytes of a text, with its end.
 const TEXT: usize = nd_usdt_limit::ND_USDT_TEXT.0 as usize;
@@ -22,23 +29,35 @@ const TEXT_SHIFT: u32 = nd_usdt_cookie::ND_USDT_TEXT_SHIFT.0;
 const PROGRAM: &str = "usdt_hit";
 
 /// A probe to attach to.
-pub(super) struct UsdtProbe<'a> {
-    pub path: PathBuf,
-    pub provider: &'a str,
-    pub name: &'a str,
+struct UsdtProbe {
+    path: PathBuf,
+    name: String,
     /// Its number in records.
-    pub number: u16,
+    number: usize,
     /// A bit for each argument that is a text.
-    pub texts: u64,
+    texts: u64,
+}
+
+/// The probes of a process that are known, by name and number of arguments: number and texts.
+fn probes(
+    found: &Found,
+    provider: &'static str,
+    known: impl Fn(&str, usize) -> Option<(usize, u64)>,
+) -> Vec<UsdtProbe> {
+    let probe = |(path, name, args): (&Path, &str, usize)| {
+        let (number, texts) = known(name, args)?;
+        Some(UsdtProbe { path: path.to_owned(), name: name.to_owned(), number, texts })
+    };
+    found.code.usdt(provider).filter_map(probe).collect()
 }
 
 /// A hit of a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct UsdtHit {
-    pub at_ns: u64,
-    pub number: u16,
-    pub args: [u64; ARGS],
-    pub texts: Vec<String>,
+struct UsdtHit {
+    at_ns: u64,
+    number: usize,
+    args: [u64; ARGS],
+    texts: Vec<String>,
 }
 
 impl UsdtHit {
@@ -60,77 +79,200 @@ impl UsdtHit {
         });
         Some(Self {
             at_ns: u64::from_ne_bytes(*at_ns),
-            number: u64::from_ne_bytes(*cookie) as u16,
+            number: usize::from(u64::from_ne_bytes(*cookie) as u16),
             args: args.map(u64::from_ne_bytes),
             texts: texts.collect(),
         })
     }
 }
 
+/// Takes an event.
+type To<'t, E> = &'t mut dyn FnMut(&E) -> Result<()>;
+
+/// Makes events of hits, which come by time.
+trait Decoder<E> {
+    fn hit(&mut self, hit: &UsdtHit, to: To<'_, E>) -> Result<()>;
+
+    /// Passes on what is left. Returns what it has counted.
+    fn end(&mut self, _to: To<'_, E>) -> Result<HostLedger> {
+        Ok(HostLedger::default())
+    }
+}
+
 /// Probes of a process, while it lives.
-pub(super) struct Usdt {
+struct Usdt<D> {
     loaded: Loaded,
     links: Vec<Link>,
     rings: SortedRings,
     malformed: u64,
+    found: Found,
+    target: TargetInfo,
+    controllers: Vec<HostController>,
+    decoder: D,
 }
 
-impl Usdt {
+impl<D> Usdt<D> {
     /// Attaches to the probes.
-    pub fn attach(pid: u32, probes: &[UsdtProbe<'_>]) -> Result<Self> {
+    fn attach(
+        found: Found,
+        (kind, provider): (TargetKind, &str),
+        probes: &[UsdtProbe],
+        controllers: Vec<HostController>,
+        decoder: D,
+    ) -> Result<Self> {
         let object = include_bytes!(concat!(env!("OUT_DIR"), "/usdt.bpf.o"));
-        let mut open = open_object(object)?;
-        let constants = Constants { tgid: pid, ..Constants::default() };
-        configure(&mut open, &constants);
-        let loaded = load(open, &[PROGRAM])?;
-        let mut links = Vec::new();
-        for probe in probes {
-            let program = loaded.program(PROGRAM)?;
-            let options = UsdtOpts {
-                cookie: u64::from(probe.number) | probe.texts << TEXT_SHIFT,
-                ..UsdtOpts::default()
-            };
-            let pid = pid.cast_signed();
-            links.push(program.attach_usdt_with_opts(
-                pid,
-                &probe.path,
-                probe.provider,
-                probe.name,
-                options,
-            )?);
-        }
-        Ok(Self {
-            rings: SortedRings::open([&loaded.map("usdt_events")?], UsdtHit::time_of)?,
-            loaded,
-            links,
-            malformed: 0,
-        })
+        let pid = found.process.pid;
+        let loaded = load(object, &[PROGRAM], pid, Layout::of(None))?;
+        let attach = |UsdtProbe { path, name, number, texts }: &UsdtProbe| {
+            let cookie = *number as u64 | texts << TEXT_SHIFT;
+            let options = UsdtOpts { cookie, ..UsdtOpts::default() };
+            let (program, pid) = (loaded.program(PROGRAM)?, pid.cast_signed());
+            Ok(program.attach_usdt_with_opts(pid, path, provider, name, options)?)
+        };
+        let links = probes.iter().map(attach).collect::<Result<_>>()?;
+        let rings = SortedRings::open([&loaded.map("usdt_events")?], UsdtHit::time_of)?;
+        let target = found.target(kind, "usdt");
+        Ok(Self { loaded, links, rings, malformed: 0, found, target, controllers, decoder })
     }
 
-    /// Passes on new hits by time, except the latest: earlier ones may still arrive. With `all`,
-    /// those too. Returns true if there may be more.
-    pub fn take(&mut self, all: bool, to: &mut dyn FnMut(&UsdtHit) -> Result<()>) -> Result<bool> {
+    /// Passes on new hits. With `all`, also the latest.
+    fn pass_on<E>(&mut self, all: bool, to: ToEvents<'_, E>) -> Result<bool>
+    where
+        D: Decoder<E>,
+    {
         let more = self.rings.fetch(all)?;
         while let Some(hit) = self.rings.next(UsdtHit::read) {
             match hit {
-                Some(hit) => to(&hit)?,
+                Some(hit) => self.decoder.hit(&hit, &mut |event| to(event, &self.controllers))?,
                 None => self.malformed += 1,
             }
         }
         Ok(more)
     }
+}
 
-    /// Detaches the probes.
-    pub fn stop(&mut self) {
+impl<E, D: Decoder<E>> HostSource<E> for Usdt<D> {
+    fn target(&self) -> &TargetInfo {
+        &self.target
+    }
+
+    fn controllers(&self) -> &[HostController] {
+        &self.controllers
+    }
+
+    fn take(&mut self, to: ToEvents<'_, E>) -> Result<bool> {
+        self.pass_on(false, to)
+    }
+
+    fn alive(&self) -> Result<()> {
+        self.found.memory.alive()
+    }
+
+    fn end(&mut self, to: ToEvents<'_, E>) -> Result<HostLedger> {
         self.links.clear();
+        self.pass_on(true, to)?;
+        let mut ledger = self.decoder.end(&mut |event| to(event, &self.controllers))?;
+        let count = |what: nd_usdt_count| count(&self.loaded, "usdt_counts", what.0);
+        ledger.hits.insert("usdt".into(), count(nd_usdt_count::ND_USDT_HITS)?);
+        ledger.lost += count(nd_usdt_count::ND_USDT_LOST)? + self.malformed;
+        Ok(ledger)
+    }
+}
+
+/// The changes of state of SPDK, whose number is in the ledger's hits.
+struct States {
+    release: Option<Release>,
+}
+
+impl Decoder<StateChange> for States {
+    fn hit(&mut self, hit: &UsdtHit, to: To<'_, StateChange>) -> Result<()> {
+        spdk::PROBES.get(hit.number).map_or(Ok(()), |probe| {
+            to(&probe.decode(self.release, hit.at_ns, &hit.args, &hit.texts))
+        })
+    }
+}
+
+/// The changes of state of a target of SPDK, and the number of probes that report them.
+///
+/// # Errors
+/// If it is not SPDK built with USDT probes, may not be traced, or the kernel refuses.
+pub fn state_changes(
+    system: &System,
+    pid: u32,
+) -> Result<(Box<dyn HostSource<StateChange>>, usize)> {
+    let found = Found::at(system, pid)?;
+    let probes = probes(&found, "spdk", |name, args| {
+        let mut all = spdk::PROBES.iter().enumerate();
+        let (number, probe) = all.find(|(_, p)| p.name == name && p.args() == args)?;
+        Some((number, probe.texts()))
+    });
+    if probes.is_empty() {
+        let reason = "it is something else, or was built without `configure --with-usdt`";
+        return Err(found.no_usdt("SPDK's NVMe-oF target", reason));
+    }
+    let states = States { release: found.code.release() };
+    let usdt = Usdt::attach(found, (TargetKind::Spdk, "spdk"), &probes, Vec::new(), states)?;
+    Ok((Box::new(usdt), probes.len()))
+}
+
+/// The commands of QEMU.
+struct Commands {
+    hits: QemuHits,
+    pid: u32,
+}
+
+/// QEMU's events do not name their controller.
+fn several_controllers(pid: u32) -> Error {
+    let text = format!(
+        "process {pid} has several NVMe controllers, and its trace events do not say which one they are \
+         about: omit --usdt"
+    );
+    Failure::error(Kind::Usage, text)
+}
+
+impl Decoder<HostEvent> for Commands {
+    fn hit(&mut self, hit: &UsdtHit, to: To<'_, HostEvent>) -> Result<()> {
+        let of_one = self.hits.add(hit.number, hit.at_ns, &hit.args);
+        self.hits.drain().iter().try_for_each(to)?;
+        if of_one { Ok(()) } else { Err(several_controllers(self.pid)) }
     }
 
-    /// The number of hits, and of those without a record.
-    pub fn counts(&self) -> Result<(u64, u64)> {
-        let count = |what: nd_usdt_count| count(&self.loaded, "usdt_counts", what.0);
-        let lost = count(nd_usdt_count::ND_USDT_LOST)?;
-        Ok((count(nd_usdt_count::ND_USDT_HITS)?, lost + self.malformed))
+    fn end(&mut self, to: To<'_, HostEvent>) -> Result<HostLedger> {
+        let (left, ledger) = std::mem::take(&mut self.hits).end();
+        left.iter().try_for_each(to)?;
+        Ok(ledger)
     }
+}
+
+/// Traces a QEMU.
+///
+/// # Errors
+/// If it is no QEMU with such probes and one controller, may not be traced, or the kernel refuses.
+pub fn qemu(system: &System, pid: u32) -> Result<Box<dyn HostSource<HostEvent>>> {
+    let found = Found::at(system, pid)?;
+    let probes = probes(&found, "qemu", |name, args| {
+        let is_it = |p: &QemuProbe| p.name == name && p.args() == args;
+        Some((PROBES.iter().position(is_it)?, 0))
+    });
+    let refused = |reason| found.no_usdt("QEMU's NVMe controller", reason);
+    let names: Vec<&str> = probes.iter().map(|probe| &*probe.name).collect();
+    if found.code.probe("spdk_nvmf_request_exec").is_some() {
+        let reason = "SPDK has none per command; omit --usdt; `host spdk` shows its states";
+        return Err(refused(reason));
+    }
+    if !is_enough(&names) {
+        let reason = "it is something else, or was built without the trace backend dtrace";
+        return Err(refused(reason));
+    }
+    let serials = found.process.nvme_serials();
+    let controller = match serials.as_slice() {
+        [] | [None] => HostController::named("qemu:0"),
+        [Some(serial)] => HostController::of_qemu(serial),
+        _ => return Err(several_controllers(pid)),
+    };
+    let commands = Commands { hits: QemuHits::default(), pid };
+    let kind = (TargetKind::Qemu, "qemu");
+    Ok(Box::new(Usdt::attach(found, kind, &probes, vec![controller], commands)?))
 }
 
 #[cfg(test)]

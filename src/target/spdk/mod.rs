@@ -4,7 +4,6 @@
 //! lib/nvmf/nvmf_internal.h, module/event/subsystems/nvmf/nvmf_tgt.c).
 
 use crate::model::text::Text;
-use anyhow::Result;
 use std::fmt;
 
 /// A release of SPDK: year and month. One under development has the number of the next.
@@ -57,62 +56,19 @@ impl Layout {
 const SUBSYSTEM: [&str; 7] =
     ["INACTIVE", "ACTIVATING", "ACTIVE", "PAUSING", "PAUSED", "RESUMING", "DEACTIVATING"];
 
-/// States of the target that all releases begin with.
-const START: [&str; 5] = [
+/// States of the target in 22.01, in their order.
+const TARGET: [&str; 11] = [
     "INIT_NONE",
     "INIT_CREATE_TARGET",
     "INIT_CREATE_POLL_GROUPS",
     "INIT_START_SUBSYSTEMS",
     "RUNNING",
-];
-
-/// The states after those, from each release on.
-const STOP: [(Release, &[&str]); 4] = [
-    (
-        Release(0, 0),
-        &[
-            "FINI_STOP_SUBSYSTEMS",
-            "FINI_DESTROY_POLL_GROUPS",
-            "FINI_FREE_RESOURCES",
-            "STOPPED",
-            "ERROR",
-        ],
-    ),
-    (
-        Release(22, 1),
-        &[
-            "FINI_STOP_SUBSYSTEMS",
-            "FINI_DESTROY_SUBSYSTEMS",
-            "FINI_DESTROY_POLL_GROUPS",
-            "FINI_DESTROY_TARGET",
-            "STOPPED",
-            "ERROR",
-        ],
-    ),
-    (
-        Release(24, 5),
-        &[
-            "FINI_STOP_LISTEN",
-            "FINI_STOP_SUBSYSTEMS",
-            "FINI_DESTROY_SUBSYSTEMS",
-            "FINI_DESTROY_POLL_GROUPS",
-            "FINI_DESTROY_TARGET",
-            "STOPPED",
-            "ERROR",
-        ],
-    ),
-    (
-        Release(26, 1),
-        &[
-            "FINI_STOP_SUBSYSTEMS",
-            "FINI_STOP_LISTEN",
-            "FINI_DESTROY_SUBSYSTEMS",
-            "FINI_DESTROY_POLL_GROUPS",
-            "FINI_DESTROY_TARGET",
-            "STOPPED",
-            "ERROR",
-        ],
-    ),
+    "FINI_STOP_SUBSYSTEMS",
+    "FINI_DESTROY_SUBSYSTEMS",
+    "FINI_DESTROY_POLL_GROUPS",
+    "FINI_DESTROY_TARGET",
+    "STOPPED",
+    "ERROR",
 ];
 
 /// The name of a state of a subsystem.
@@ -124,13 +80,15 @@ pub fn subsystem_state(number: u64) -> Option<&'static str> {
 /// known, and the state is not among those that all have.
 pub fn target_state(release: Option<Release>, number: u64) -> Option<&'static str> {
     let number = usize::try_from(number).ok()?;
-    if let Some(name) = START.get(number) {
-        return Some(name);
+    let mut names = TARGET.to_vec();
+    let (stop_listen, supported) = ("FINI_STOP_LISTEN", release.filter(|r| *r >= Release(22, 1)));
+    match supported {
+        Some(r) if r >= Release(26, 1) => names.insert(6, stop_listen),
+        Some(r) if r >= Release(24, 5) => names.insert(5, stop_listen),
+        Some(_) => {}
+        None => names.truncate(5),
     }
-    let release = release?;
-    let mut later = STOP.iter().rev();
-    let (_, names) = later.find(|(from, _)| release >= *from)?;
-    names.get(number - START.len()).copied()
+    names.get(number).copied()
 }
 
 /// The name of a transport (`enum spdk_nvme_transport_type`).
@@ -202,9 +160,6 @@ pub struct StateChange {
     /// Names and values of its arguments.
     pub fields: Vec<(&'static str, Value)>,
 }
-
-/// Takes a change of state.
-pub type ToChanges<'t> = &'t mut dyn FnMut(&StateChange) -> Result<()>;
 
 const NQN: (&str, Is) = ("nqn", Is::Text);
 const HOST: (&str, Is) = ("host", Is::Text);
@@ -321,7 +276,7 @@ mod tests {
     #[test]
     fn the_states_of_the_target_depend_on_the_release() {
         let name = |year, month, n| target_state(Some(Release(year, month)), n);
-        assert_eq!(name(21, 10, 7), Some("FINI_FREE_RESOURCES"));
+        assert_eq!(name(21, 10, 7), None);
         assert_eq!(name(24, 1, 5), Some("FINI_STOP_SUBSYSTEMS"));
         assert_eq!(name(24, 5, 5), Some("FINI_STOP_LISTEN"));
         assert_eq!(name(25, 9, 6), Some("FINI_STOP_SUBSYSTEMS"));

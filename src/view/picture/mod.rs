@@ -161,39 +161,6 @@ pub fn level_counts(level: u8, most: u64) -> (u64, u64) {
 mod tests {
     use super::*;
 
-    /// Relative luminance (WCAG 2).
-    fn luminance(rgb: [u8; 3]) -> f64 {
-        let linear = rgb.map(|c| {
-            let c = f64::from(c) / 255.0;
-            if c <= 0.04045 { c / 12.92 } else { ((c + 0.055) / 1.055).powf(2.4) }
-        });
-        0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-    }
-
-    fn contrast(a: Paint, b: Paint, dark: bool) -> f64 {
-        let (a, b) = (luminance(a.rgb(dark)), luminance(b.rgb(dark)));
-        (a.max(b) + 0.05) / (a.min(b) + 0.05)
-    }
-
-    #[test]
-    fn every_colour_can_be_read_in_both_schemes() {
-        for dark in [false, true] {
-            for text in [Paint::Ink, Paint::Dim] {
-                assert!(contrast(text, Paint::Page, dark) > 4.5, "{text:?} {dark}");
-            }
-            for mark in
-                [Paint::Level(0), Paint::Bar, Paint::OtherBar, Paint::Line, Paint::OtherLine]
-            {
-                let c = contrast(mark, Paint::Plot, dark);
-                assert!(c > 1.9, "{mark:?} {dark}: {c:.2}");
-            }
-            let steps: Vec<f64> =
-                (0..LEVELS).map(|n| contrast(Paint::Level(n), Paint::Plot, dark)).collect();
-            assert!(steps.is_sorted(), "{dark}: {steps:?}");
-            assert!(steps[15] > 10.0, "{dark}: {steps:?}");
-        }
-    }
-
     #[test]
     fn a_level_has_the_counts_that_its_legend_says() {
         for most in [1, 2, 7, 16, 1000, 123_456_789] {

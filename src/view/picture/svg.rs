@@ -134,22 +134,3 @@ impl Canvas for Svg {
         Ok(self.text.into_bytes())
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn texts_are_escaped_and_numbers_short() {
-        let mut svg = Box::new(Svg::new((10, 20), "a \"b\""));
-        let area = Area { x: 1.0, y: 2.5, width: 3.25, height: 4.0 };
-        svg.area(area, Paint::Level(3), Some("a < b & c"));
-        svg.text((1.0, 2.0), Anchor::End, TextStyle::Title, "x > y");
-        let text = String::from_utf8(svg.finish().unwrap()).unwrap();
-        assert!(text.contains("aria-label=\"a &quot;b&quot;\""), "{text}");
-        let rect = "<rect class=\"p12\" x=\"1\" y=\"2.5\" width=\"3.25\" height=\"4\">\
-                    <title>a &lt; b &amp; c</title></rect>";
-        assert!(text.contains(rect), "{text}");
-        assert!(text.contains(">x &gt; y</text>"), "{text}");
-    }
-}

@@ -241,7 +241,6 @@ impl LineWriter {
 mod tests {
     use super::*;
     use crate::units;
-    use proptest::prelude::*;
 
     fn line(write: impl FnOnce(&mut LineWriter)) -> String {
         let mut line = LineWriter::default();
@@ -288,29 +287,5 @@ mod tests {
             l.move_up(from, to);
         });
         assert_eq!(text, "one\nmore of one\ntwo\n");
-    }
-
-    proptest! {
-        #[test]
-        fn numbers_are_as_in_display(n in any::<u64>(), shift in 0..64_u32, i in any::<i64>()) {
-            let n: u64 = n >> shift;
-            prop_assert_eq!(line(|l| l.dec(n)), n.to_string());
-            prop_assert_eq!(line(|l| l.int(i)), i.to_string());
-            prop_assert_eq!(line(|l| l.hex(n)), format!("{n:#x}"));
-            let last = n % 1_000_000_000;
-            prop_assert_eq!(line(|l| l.digits(n, 9)), format!("{last:09}"));
-            if !is_tie(n >> 14) {
-                prop_assert_eq!(nanos(n >> 14), units::nanos((n >> 14) as f64));
-            }
-            for value in [Value::Num(n), Value::Hex(n), Value::Code(n, "x"), Value::HexCode(n, "x"), Value::Flag(n > 9)] {
-                prop_assert_eq!(line(|l| l.value(value)), value.to_string());
-                prop_assert_eq!(line(|l| l.json_value(value)), serde_json::to_string(&value).unwrap());
-            }
-        }
-
-        #[test]
-        fn json_strings_are_as_in_serde(text in any::<String>()) {
-            prop_assert_eq!(line(|l| l.json(&text)), serde_json::to_string(&text).unwrap());
-        }
     }
 }

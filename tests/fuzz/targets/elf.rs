@@ -6,6 +6,7 @@ use std::path::Path;
 
 use nvme_deep::machine::btf::Btf;
 use nvme_deep::machine::elf::Symbols;
+use nvme_deep::machine::process::open;
 use nvme_deep::machine::reduced::reduced;
 
 use super::Target;
@@ -15,7 +16,8 @@ pub fn executable(dir: &Path) -> Target {
     let path = dir.join("A");
     Box::new(move |input| {
         fs::write(&path, input).expect("A");
-        if let Ok(symbols) = Symbols::read(&path) {
+        let file = open(&path).expect("a regular file");
+        if let Ok(symbols) = Symbols::of(&file) {
             let _ = symbols.probe("nvme_rw_complete_cb");
             let _ = (symbols.build_id(), symbols.spdk_release());
             let _ = symbols.usdt("qemu").count() + symbols.usdt("spdk").count();

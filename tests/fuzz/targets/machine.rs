@@ -50,7 +50,7 @@ fn look(system: &System) {
     let _ = system.container("0123456789abcdef");
     for pid in [1, 42] {
         let _ = (system.mapped_files(pid), system.tsc_scale(pid));
-        let _ = Process::at(system, pid).map(|p| (p.nvme_serials(), p.is_spdk()));
+        let _ = Process::at(system, pid).map(|p| (p.nvme_serials(), p.kind()));
     }
     let _ = (system.targets(), system.build_id("nvme"));
     let _ = (system.module_identity("nvme"), system.symbols(&WANTED));

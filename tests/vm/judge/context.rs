@@ -183,14 +183,13 @@ fn waits_for_tags_are_those_of_the_tasks_that_found_none(outcome: &Outcome) {
         *waits
     };
     // four of the eight wait until the first four are answered
-    let of = |case: &str| Recorded::both(outcome, case).map(|found| waits(case, found));
-    for (few, enough) in of("tags-4").into_iter().zip(of("tags-64")) {
-        let waited = few.waited + 8 - few.requests;
-        assert!(waited >= 4, "{few:?}");
-        assert!(few.sum_ns >= few.waited.min(4) * (SLOW_NS / 2), "{few:?}");
-        assert!(few.max_ns > SLOW_NS / 2, "{few:?}");
-        assert!(enough.max_ns < few.max_ns / 2, "{enough:?} {few:?}");
-    }
+    let of = |case: &str| waits(case, Recorded::of_tool(outcome, case, "full", "full"));
+    let (few, enough) = (of("tags-4"), of("tags-64"));
+    let waited = few.waited + 8 - few.requests;
+    assert!(waited >= 4, "{few:?}");
+    assert!(few.sum_ns >= few.waited.min(4) * (SLOW_NS / 2), "{few:?}");
+    assert!(few.max_ns > SLOW_NS / 2, "{few:?}");
+    assert!(enough.max_ns < few.max_ns / 2, "{enough:?} {few:?}");
 }
 
 fn splits_are_those_of_the_transfer_size(outcome: &Outcome) {
@@ -206,9 +205,9 @@ fn has_splits(found: Recorded) {
         panic!("{splits:?}");
     };
     assert_eq!((splits.ctrl, splits.nsid, splits.count), (2, 1, 140));
-    let waits = found.last().waits.clone().unwrap();
-    // the first request of each
-    assert_eq!(waits[0].requests, 20);
+    // the first request of each; with full stages only
+    let waits = found.last().waits.clone();
+    assert!(waits.is_none_or(|waits| waits[0].requests == 20));
     let machine = found.machine.unwrap();
     let limits: Vec<_> =
         machine.controllers.iter().map(|c| c.disks[0].max_hw_bytes.unwrap()).collect();
@@ -286,12 +285,12 @@ fn nothing_of_it_is_loaded_unless_asked(outcome: &Outcome) {
         assert!(!end.conditions.is_some());
     }
     let programs = outcome.text("without", "programs");
-    for name in ["bio_btf", "getrq_btf", "tick"] {
+    for name in ["split_btf", "tick"] {
         assert!(!programs.contains(name), "{name}: {programs}");
     }
     assert!(programs.contains("setup_out"), "{programs}");
     let maps = outcome.text("without", "maps");
-    for name in ["activities", "waits", "disks"] {
+    for name in ["activities", "disks"] {
         assert!(!maps.contains(name), "{name}: {maps}");
     }
 }

@@ -99,22 +99,6 @@ fn a_command_id_that_comes_again_ends_the_earlier_command() {
     assert!(found.iter().all(|(_, _, depth)| depth.of_all == 1), "{found:?}");
 }
 
-/// Submissions without an end, as in a file that was made so.
-#[test]
-fn commands_in_flight_are_bounded() {
-    let mut all = Submissions::of_events(TaskKind::Caller);
-    let most = u32::try_from(MOST_IN_FLIGHT).unwrap();
-    for number in 0..most + 10 {
-        let made = command(number).ctrl(number >> 16);
-        all.add(&made.at(number.into()).submit(), CommandSet::Nvm);
-        let (_, depth) = all.next(u64::MAX).unwrap();
-        assert!(depth.of_all <= most.into());
-        let forgotten = if number < most { 0 } else { most };
-        assert_eq!(all.forgotten(), u64::from(forgotten));
-    }
-    assert_eq!(all.in_flight.len(), 10);
-}
-
 #[test]
 fn a_command_without_a_set_up_is_counted() {
     let event = command(0).latency(None).command();

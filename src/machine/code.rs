@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The code of SPDK in a process: its executable, or shared libraries.
+//! The code of a target in a process: its executable, and the shared libraries of SPDK.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -42,7 +42,7 @@ impl System {
     }
 }
 
-/// A file with code of SPDK.
+/// A file with code.
 #[derive(Debug)]
 struct CodeFile {
     /// The file that was checked and read.
@@ -73,13 +73,13 @@ fn mapped(system: &System, pid: u32, path: &Path, (from, to): (u64, u64)) -> io:
     }
 }
 
-/// The code of SPDK in a process.
+/// The code of QEMU or SPDK in a process.
 #[derive(Debug)]
-pub struct Spdk {
+pub struct Code {
     parts: Vec<CodeFile>,
 }
 
-impl Spdk {
+impl Code {
     /// Reads the symbols of the executable and of the mapped libraries.
     ///
     /// # Errors
@@ -124,7 +124,7 @@ impl Spdk {
         })
     }
 
-    /// Its release; `None` if it is not in the data of the files.
+    /// The release of SPDK; `None` if it is not in the data of the files.
     pub fn release(&self) -> Option<Release> {
         let texts = self.parts.iter().filter_map(|p| p.symbols.spdk_release());
         texts.into_iter().find_map(Release::parse)
@@ -157,12 +157,12 @@ mod tests {
         let library = machine.path("proc/7/root/lib/libspdk_nvmf.so");
         mknodat(CWD, &library, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
         let process = Process::at(&machine, 7).unwrap();
-        let error = Spdk::of(&machine, &process).unwrap_err().to_string();
+        let error = Code::of(&machine, &process).unwrap_err().to_string();
         assert!(error.contains("/lib/libspdk_nvmf.so can't be read"), "{error}");
         assert!(error.contains("regular"), "{error}");
         fs::remove_file(&library).unwrap();
         fs::copy("/proc/self/exe", &library).unwrap();
-        assert_eq!(Spdk::of(&machine, &process).unwrap().parts.len(), 2);
+        assert_eq!(Code::of(&machine, &process).unwrap().parts.len(), 2);
         // one file under many names is read once
         for n in 0..3 {
             let name = format!("proc/7/root/lib/libspdk_{n}.so");
@@ -170,6 +170,6 @@ mod tests {
             maps += &map(n, &n.to_string());
         }
         machine.put("proc/7/maps", &maps);
-        assert_eq!(Spdk::of(&machine, &process).unwrap().parts.len(), 2);
+        assert_eq!(Code::of(&machine, &process).unwrap().parts.len(), 2);
     }
 }
