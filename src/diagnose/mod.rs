@@ -104,7 +104,7 @@ fn facts_of(
     let end = run.end_of_shown()?;
     collector.facts.cgroups.clone_from(run.names.cgroups());
     collector.facts.is_cut = run.file().is_some_and(|file| file.incomplete().is_some());
-    let facts = collector.finish(end.covers, Some(end.ledger.accuracy()), expectation);
+    let facts = collector.finish(end.covers, Some(end.ledger.accuracy_of_most()), expectation);
     Ok((facts, end))
 }
 

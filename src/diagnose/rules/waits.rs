@@ -159,6 +159,9 @@ pub const RULES: &[Rule] = &[
     },
 ];
 
+/// A command has waited somewhere if it was there for this long: all of them spend some time in the code.
+const WAITED_NS: u64 = 20_000;
+
 /// Whether the bios of a disk were observed; an error if not those of most reads and writes, or not this
 /// wait.
 pub fn observed_waits(case: &Case<'_>, wait: &Wait) -> Result<bool, Reason> {
@@ -190,7 +193,7 @@ impl Verdict {
     /// How many commands waited, how long and when, and whose commands waited most.
     pub fn waits(&mut self, case: &Case<'_>, stages: Stages) {
         let wait = |c: &Command| c.time_bounds(stages).0;
-        let waited = || case.commands().filter(|c| wait(c) > 0);
+        let waited = || case.commands().filter(|c| wait(c) >= WAITED_NS);
         let count = case.facts.sum(waited(), |_| 1);
         let mean = case.facts.sum(waited(), wait) / count.max(1.0);
         let longest = waited().map(wait).max().unwrap_or(0);
@@ -272,7 +275,7 @@ fn limits(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
     };
     let waited = |code: u8| {
         let own = case.commands().filter(move |c| c.code() == code);
-        own.filter(|c| c.time_bounds(Stages::THROTTLE).0 > 0)
+        own.filter(|c| c.time_bounds(Stages::THROTTLE).0 >= WAITED_NS)
     };
     for (name, code) in CODES {
         let ends = || waited(code).map(|c| c.end_ns);
