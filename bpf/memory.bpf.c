@@ -18,5 +18,3 @@ int read_memory(struct bpf_raw_tracepoint_args *ctx)
 		return 1;
 	return bpf_probe_read_kernel(to, bytes, (void *)at) ? 1 : 0;
 }
-
-char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -2,11 +2,8 @@
 /* The table of programs. Each reads its arguments and calls the on_*() of its point. All are
  * optional ("?"): user space enables those in its plan. */
 #include "activity.bpf.h"
-#include "bio.bpf.h"
 #include "points.bpf.h"
 #include "setup.bpf.h"
-
-char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 /* A program. build.rs makes PROGRAM_, NUMBER_ and ACCESS_ from its row in src/probe/catalog.rs.
  * `call` may name `ctx`, the arguments, `hook` and `access`. */

@@ -8,8 +8,6 @@
 #include "slots.bpf.h"
 #include "stages.bpf.h"
 
-char LICENSE[] SEC("license") = "Dual BSD/GPL";
-
 /* A completion had the generation of its setup. From then on every completion must match. */
 u8 two_sided = 0;
 

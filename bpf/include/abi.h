@@ -659,11 +659,7 @@ struct nd_activity {
 	struct nd_gap gap[ND_GAPS];
 };
 
-/* The beginning of a disk's name. */
-struct nd_disk_name {
-	__u64 word[2];
-};
-
+/* By the first 16 bytes of the disk's name. */
 struct nd_disk {
 	__u64 requests;
 	__u64 waited;

@@ -6,9 +6,9 @@
 #include "emit.bpf.h"
 #include "origin.bpf.h"
 
-MAP(disks, PERCPU_HASH, struct nd_disk_name, struct nd_disk, ND_MAX_DISKS);
+MAP(disks, PERCPU_HASH, u64[2], struct nd_disk, ND_MAX_DISKS);
 
-static __noinline struct nd_disk *new_disk(struct nd_disk_name *name)
+static __noinline struct nd_disk *new_disk(u64 *name)
 {
 	struct nd_disk fresh = {};
 
@@ -22,16 +22,15 @@ static __noinline struct nd_disk *new_disk(struct nd_disk_name *name)
  * md. NULL: it is not, or the table is full. */
 static __always_inline struct nd_disk *disk_of(u64 bio, int upper)
 {
-	struct nd_disk_name name;
+	u64 at = disk_name_of(bio), name[2];
 	struct nd_disk *disk;
-	u64 at = disk_name_of(bio);
 
-	name.word[0] = peek(at);
-	if (upper ? !is_upper_name(name.word[0]) : !is_nvme_name(name.word[0]))
+	name[0] = peek(at);
+	if (upper ? !is_upper_name(name[0]) : !is_nvme_name(name[0]))
 		return 0;
-	name.word[1] = peek(at + sizeof(u64));
-	disk = bpf_map_lookup_elem(&disks, &name);
-	return disk ? disk : new_disk(&name);
+	name[1] = peek(at + sizeof(u64));
+	disk = bpf_map_lookup_elem(&disks, name);
+	return disk ? disk : new_disk(name);
 }
 
 static __always_inline void count_time(struct nd_disk *disk, u64 waited)
@@ -85,16 +84,11 @@ static __always_inline int drop_entry(u64 bio)
 	return 1;
 }
 
-static __always_inline struct nd_last_bio *last_bio_of(u32 tid)
-{
-	return &last_bios[tid & (ND_PAUSES - 1)];
-}
-
 /* The task's room, if this bio is in it. */
 static __always_inline struct nd_last_bio *in_last(u64 bio)
 {
 	u32 tid = this_task();
-	struct nd_last_bio *l = last_bio_of(tid);
+	struct nd_last_bio *l = &last_bios[tid & (ND_PAUSES - 1)];
 
 	if (l->tid != tid || l->bio != bio)
 		l = NULL;
@@ -142,7 +136,7 @@ static __always_inline struct nd_bio *bio_in_table(u64 bio)
 static __always_inline int note_last(u64 bio, u64 now)
 {
 	u32 tid = this_task();
-	struct nd_last_bio *l = last_bio_of(tid);
+	struct nd_last_bio *l = &last_bios[tid & (ND_PAUSES - 1)];
 
 	if (l->bio && l->tid != tid)
 		return 0;
@@ -174,16 +168,11 @@ static __always_inline void put_bio(u64 bio, u64 submit_ns, u64 bio_ns)
 /* What a task has waited for: a tag, wbt, before 5.14 a frozen queue. These functions do not have
  * the bio, but the next request of the task is the one that waited. */
 
-static __always_inline struct nd_pause *pause_of(u32 tid)
-{
-	return &pauses[tid & (ND_PAUSES - 1)];
-}
-
 /* NULL: this task has not waited. */
 static __always_inline struct nd_pause *known_pause(void)
 {
 	u32 tid = this_task();
-	struct nd_pause *p = pause_of(tid);
+	struct nd_pause *p = &pauses[tid & (ND_PAUSES - 1)];
 
 	if (p->tid != tid)
 		p = NULL;
@@ -204,7 +193,7 @@ static __always_inline void forget_pause(void)
 static __always_inline struct nd_pause *own_pause(void)
 {
 	u32 tid = this_task();
-	struct nd_pause *p = pause_of(tid);
+	struct nd_pause *p = &pauses[tid & (ND_PAUSES - 1)];
 
 	if (p->tid != tid)
 		*p = (struct nd_pause){.tid = tid};

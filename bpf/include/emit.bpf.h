@@ -69,12 +69,6 @@ static __always_inline u64 to_enter(struct nd_waits *w)
 	return w->freeze_ns & ~ND_FOR_ZONE;
 }
 
-/* The stage of to_enter(). */
-static __always_inline u32 entering(struct nd_waits *w)
-{
-	return w->freeze_ns & ND_FOR_ZONE ? BEFORE_ZONE : BEFORE_FREEZE;
-}
-
 static __always_inline void early_times_of(struct nd_early_times *t, struct nd_slot *s)
 {
 	struct nd_waits *w = waits_in(s);

@@ -34,34 +34,19 @@ typedef __s64 s64;
 		__uint(max_entries, bytes);                                                        \
 	} name SEC(".maps")
 
-/* Declared before the pragma, so that it is not relocated (see below). */
-struct nvme_command;
-
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 /* How a program reads what its pointers lead to. The verifier knows the types of the arguments of
  * tp_btf, fentry and fexit programs; for the others each read needs a helper. */
-enum nd_access {
-	ACCESS_PROBE_READ,
-	ACCESS_BTF,
-};
+enum nd_access { ACCESS_PROBE_READ, ACCESS_BTF };
 
 #define GET(access, p, field) ((access) == ACCESS_BTF ? (p)->field : BPF_CORE_READ(p, field))
 
 /* The same for structs that are not relocated. */
 #define WIRE(access, p, field) ((access) == ACCESS_BTF ? (p)->field : BPF_PROBE_READ(p, field))
 
-struct cgroup_subsys_state;
-
-/* include/linux/cgroup-defs.h: of a task, by controller; without one, of an ancestor. */
-struct css_set {
-	struct cgroup_subsys_state *subsys[1];
-};
-
 /* Without CONFIG_BLK_CGROUP there is no such number. */
-enum cgroup_subsys_id {
-	io_cgrp_id,
-};
+enum cgroup_subsys_id { io_cgrp_id };
 
 struct task_struct {
 	char comm[16];
@@ -111,11 +96,7 @@ struct request_ref {
 	int counter;
 };
 
-enum mq_rq_state {
-	MQ_RQ_IDLE,
-	MQ_RQ_IN_FLIGHT,
-	MQ_RQ_COMPLETE,
-};
+enum mq_rq_state { MQ_RQ_IDLE, MQ_RQ_IN_FLIGHT, MQ_RQ_COMPLETE };
 
 struct request {
 	struct request_queue *q;
@@ -153,7 +134,7 @@ union nvme_result {
 };
 
 struct nvme_request {
-	struct nvme_command *cmd;
+	void *cmd; /* struct nvme_command * */
 	struct nvme_ctrl *ctrl;
 	union nvme_result result;
 	u8 genctr; /* 5.14 and later; not read before */
@@ -167,9 +148,7 @@ struct kernel_stat {
 	unsigned long irqs_sum;
 };
 
-enum req_flag_bits {
-	__REQ_INTEGRITY,
-};
+enum req_flag_bits { __REQ_INTEGRITY };
 
 struct nvme_queue {
 	u32 q_depth;
@@ -187,11 +166,14 @@ struct kernfs_node {
 	u64 id;
 };
 
-struct cgroup;
-
 struct cgroup_subsys_state {
 	struct cgroup *cgroup;
 	struct cgroup_subsys_state *parent;
+};
+
+/* Of a task, by controller; without one, of an ancestor. */
+struct css_set {
+	struct cgroup_subsys_state *subsys[1];
 };
 
 struct cgroup {
@@ -252,36 +234,27 @@ struct pcpu_hot {
 #pragma clang attribute pop
 
 /* The wire format needs no relocation. Kernels without BTF of the driver could not relocate it. */
-struct nvme_common_command {
-	u8 opcode;
-	u8 flags;
-	u16 command_id;
-	u32 nsid;
-	u32 cdw2[2];
-	u64 metadata;
-	u64 dptr[2];
-	u32 cdw10;
-	u32 cdw11;
-	u32 cdw12;
-	u32 cdw13;
-	u32 cdw14;
-	u32 cdw15;
-};
-
-struct nvme_rw_command {
-	u8 head[48];
-	u16 length; /* NLB, zero based */
-	u8 tail[14];
-};
-
 struct nvme_command {
 	union {
-		struct nvme_common_command common;
-		struct nvme_rw_command rw;
+		struct {
+			u8 opcode;
+			u8 flags;
+			u16 command_id;
+			u32 nsid;
+			u64 not_read[4];
+			u32 cdw10[6]; /* CDW10 to CDW15 */
+		};
+		struct {
+			u64 before_length[6];
+			u16 length; /* NLB, zero based */
+		};
+		u64 words[8];
 	};
 };
 
 _Static_assert(sizeof(struct nvme_command) == 64, "an SQE");
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 #ifdef ND_NO_KFUNC
 /* libbpf resolves kernel functions in the kernel's BTF. This build is for kernels whose types come

@@ -110,13 +110,6 @@ static __always_inline int is_kernel_thread(void)
 /* The bios of device mapper and md are timed. */
 #define TIMES_UPPER (cfg_context && cfg_waits)
 
-static __always_inline int is_followed(u64 bio)
-{
-	u64 name = peek(disk_name_of(bio));
-
-	return is_nvme_name(name) || ((HAVE_DM || TIMES_UPPER) && is_upper_name(name));
-}
-
 /* A bit of bi_flags (5.4 and later): another bio owns the data. */
 #define BIO_IS_CLONE (1 << 1)
 
@@ -171,8 +164,9 @@ static __always_inline void who_submits(struct nd_sender *by, u64 bio)
 static __always_inline int note_submission_of(u64 bio, u8 early, u32 hook)
 {
 	struct nd_submitter by = {}, *was;
+	u64 name = peek(disk_name_of(bio));
 
-	if (!is_followed(bio))
+	if (!is_nvme_name(name) && !((HAVE_DM || TIMES_UPPER) && is_upper_name(name)))
 		return 0;
 	hit(hook, ACCESS_BTF);
 	was = bpf_map_lookup_elem(&submitters, &bio);

@@ -24,7 +24,7 @@ static __always_inline void read_again(struct nd_submission *a, struct nd_slot *
 	*a = (struct nd_submission){.bytes = s->bytes, .known = ND_KNOWN_BYTES};
 	if (!cfg_cmd_arg) {
 		/* Word by word: lockdown=confidentiality forbids the helper. */
-		at = entry_of(rq) + __builtin_offsetof(struct nvme_command, common.cdw10);
+		at = entry_of(rq) + __builtin_offsetof(struct nvme_command, cdw10);
 		for (u32 i = 0; i < 3; i++)
 			words[i] = peek(at + i * sizeof(u64));
 		__builtin_memcpy(a->cdw, words, sizeof(a->cdw));

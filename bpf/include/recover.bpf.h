@@ -154,7 +154,7 @@ static __noinline int fill_recovered(struct nd_slot *s, struct request *rq, stru
 		/* The kernel's own BTF has no type to cast it to. */
 		from = entry_of(rq);
 		for (u32 i = 0; i < sizeof(entry) / sizeof(u64); i++)
-			((u64 *)&entry)[i] = peek(from + i * sizeof(u64));
+			entry.words[i] = peek(from + i * sizeof(u64));
 		found = fill_slot(s, rq, &entry, w, 0, ACCESS_BTF);
 	} else {
 		found = fill_slot(s, rq, (struct nvme_command *)entry_of(rq), w, 0,

@@ -55,7 +55,7 @@ static __always_inline int on_start(struct request *rq, u32 hook, enum nd_access
 		st = start_by_queue(rq, 0, access);
 	} else {
 		u64 hctx = (u64)rq->mq_hctx;
-		struct nd_place *p = place_of(cpu, ND_AT_START, hctx);
+		struct nd_place *p = &cpu->place[ND_AT_START][place_number(hctx)];
 
 		ONE_REGISTER(p);
 		/* An admin command starts before its setup invalidates the cache: see where(). */
@@ -299,7 +299,7 @@ static __always_inline int on_setup_out(void *ctx, struct request *rq, struct nv
 	if (!cpu)
 		return 0;
 	tally(cpu, hook, access);
-	cid = WIRE(access, cmd, common.command_id);
+	cid = WIRE(access, cmd, command_id);
 	w = access == ACCESS_BTF ? where(rq, cpu) : where_by_queue(rq, &here, &here, access);
 	if (w) {
 		index = tag_slot(w->place.first, w->place.tags, GET(access, rq, tag));

@@ -42,11 +42,6 @@ static __always_inline u64 place_number(u64 hctx)
 	return (hctx * 0x9e3779b97f4a7c15ull) >> (64 - ND_PLACE_BITS);
 }
 
-static __always_inline struct nd_place *place_of(struct nd_cpu *cpu, u32 at, u64 hctx)
-{
-	return &cpu->place[at][place_number(hctx)];
-}
-
 static __always_inline int is_of(struct nd_place *p, u64 hctx)
 {
 	return p->hctx == hctx && p->age == places_age;
@@ -221,7 +216,7 @@ static __always_inline struct nd_slot *slot_near(struct request *rq, struct nd_c
 	*followed = 1;
 	if (access == ACCESS_BTF && cpu) {
 		hctx = (u64)rq->mq_hctx;
-		p = place_of(cpu, at, hctx);
+		p = &cpu->place[at][place_number(hctx)];
 		ONE_REGISTER(p);
 		if (is_of(p, hctx)) {
 			s = slot_at(p->first + rq->tag);

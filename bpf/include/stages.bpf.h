@@ -23,6 +23,7 @@ static __always_inline u64 stages_before(struct nd_cell *c, struct nd_slot *s, u
 					 int atomic)
 {
 	struct nd_waits *w = waits_in(s);
+	u32 enter;
 	u64 rest;
 
 	if (!cfg_waits || !(saw & ND_SAW_BIO))
@@ -30,7 +31,8 @@ static __always_inline u64 stages_before(struct nd_cell *c, struct nd_slot *s, u
 	rest = first - w->bio_ns - to_enter(w) - w->iocost_ns - w->wbt_ns - w->tag_ns;
 	hist_add(&c->hist[BEFORE_BIO], rest, atomic);
 	wait_add(&c->hist[BEFORE_SUBMIT], w->bio_ns - w->submit_ns, atomic);
-	wait_add(&c->hist[entering(w)], to_enter(w), atomic);
+	enter = w->freeze_ns & ND_FOR_ZONE ? BEFORE_ZONE : BEFORE_FREEZE;
+	wait_add(&c->hist[enter], to_enter(w), atomic);
 	wait_add(&c->hist[BEFORE_IOCOST], w->iocost_ns, atomic);
 	wait_add(&c->hist[BEFORE_WBT], w->wbt_ns, atomic);
 	wait_add(&c->hist[BEFORE_TAG], w->tag_ns, atomic);
