@@ -162,8 +162,7 @@ static __always_inline int hit(u32 what)
 	return 1;
 }
 
-/* QEMU: nvme_map_dptr(n, sg, len, cmd). The other fields of the request around the command must
- * agree with it; otherwise this QEMU has another layout. */
+/* QEMU: nvme_map_dptr(n, sg, len, cmd). The fields around cmd show whether the layout is known. */
 SEC("?uprobe")
 int qemu_fetch(struct pt_regs *ctx)
 {
@@ -250,8 +249,7 @@ int qemu_interrupt(struct pt_regs *ctx)
 	return 0;
 }
 
-/* SPDK's NVMe-oF target, on any transport. Offsets depend on the release (src/machine/spdk.rs), and
- * every hit is checked. */
+/* SPDK's NVMe-oF target. Offsets depend on the release (src/machine/spdk.rs): hits are checked. */
 
 /* Messages between SPDK's threads. */
 MAP(messages, HASH, struct nd_spdk_msg, u64, ND_SPDK_MSGS);

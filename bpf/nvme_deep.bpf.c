@@ -148,8 +148,7 @@ int tick(void *ctx)
 	return on_tick(activity_here(), ctx);
 }
 
-/* Never attached: user space runs it (BPF_PROG_TEST_RUN) with ND_CONTROL_* and a slot or ND_END_*.
- */
+/* Never attached: user space runs it (BPF_PROG_TEST_RUN): ND_CONTROL_*, a slot or ND_END_*. */
 SEC("?raw_tp")
 int control(struct bpf_raw_tracepoint_args *ctx)
 {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* USDT probes of a process: each hit becomes a record with its arguments. */
 #include <stdbool.h> /* for usdt.bpf.h */
-
 #include "host_abi.h"
 #include "kernel.bpf.h"
 #include <bpf/usdt.bpf.h>

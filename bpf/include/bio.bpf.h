@@ -18,8 +18,7 @@ static __noinline struct nd_disk *new_disk(u64 *name)
 	return bpf_map_lookup_elem(&disks, name);
 }
 
-/* The counters of the disk of a bio, which is an NVMe disk, or with `upper` one of device mapper or
- * md. NULL: it is not, or the table is full. */
+/* The counters of the bio's disk: NVMe, or with `upper` dm or md. NULL: another, or no room. */
 static __always_inline struct nd_disk *disk_of(u64 bio, int upper)
 {
 	u64 at = disk_name_of(bio), name[2];
@@ -217,8 +216,7 @@ static __always_inline int end_wait(u64 *begin_ns, u64 *sum_ns, u32 hook)
 	return 0;
 }
 
-/* Before 5.14 the task enters the queue with each bio, and the bio is no argument. If the queue is
- * frozen after the test, the wait is in `block`. */
+/* Before 5.14 the bio is no argument. A queue that freezes after the test counts in `block`. */
 static __always_inline int on_enter_in(u64 q, u32 hook)
 {
 	u64 depth = q + bpf_core_field_offset(struct request_queue, mq_freeze_depth);
@@ -288,8 +286,7 @@ static __always_inline int take_pause(struct nd_waits *w, u64 start)
 /* With cfg_start_bio: bios with a request whose command is not set up. */
 MAP(begun, HASH, u64, struct nd_begun, 1); /* user space sets it */
 
-/* blk-throttle looks at a bio, which is queued now or later. One that was queued before is the rest
- * of a split bio, and keeps its submission. */
+/* blk-throttle looks at a bio before it is queued. The rest of a split bio keeps its submission. */
 static __always_inline int on_throttle(u64 bio, u32 hook)
 {
 	struct nd_bio *b;
@@ -303,8 +300,7 @@ static __always_inline int on_throttle(u64 bio, u32 hook)
 	return 0;
 }
 
-/* The same before 5.18, and again for a bio that has waited. The end of the function shows whether
- * it has to wait. */
+/* The same before 5.18, and again after a wait. The function's end shows whether it has to wait. */
 static __always_inline int on_limits_in(u64 bio, u32 hook)
 {
 	struct nd_bio *b = bpf_map_lookup_elem(&bios, &bio);
@@ -594,8 +590,7 @@ static __noinline int follow_chain(struct nd_chain *c)
 	return 0;
 }
 
-/* Notes how many bios a command has, and how long the oldest has waited. After a requeue, its slot
- * or the entry of its tag knows. */
+/* Notes a command's bios and how long the oldest has waited. After a requeue this is known. */
 static __always_inline void note_bios(struct nd_slot *s, struct nd_start *st, struct request *rq)
 {
 	struct nd_chain c = {};

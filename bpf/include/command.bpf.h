@@ -47,8 +47,7 @@ static __always_inline u8 size_of_group(u32 bytes)
 	return cfg_by_size[doublings & 63];
 }
 
-/* Process, thread and cgroup: of the submitter, if the run observes it, else of the current task.
- * `comm`: the name of the submitter. */
+/* Process, thread and cgroup: of the submitter (`comm`: its name), else of the current task. */
 static __always_inline void add_who(struct nd_group *g, struct nd_slot *s, struct request *rq,
 				    u64 comm[2], int here, enum nd_access access)
 {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Single commands: their fields, their stacks, and their events in the rings, which do not wake the
- * reader: it polls. */
+/* Single commands: fields, stacks, and events in rings that do not wake the reader: it polls. */
 #pragma once
 
 #include "hist.bpf.h"
@@ -171,8 +170,7 @@ static __always_inline void note_submitter(struct nd_submission *a)
 	a->known |= ND_KNOWN_SUBMITTER;
 }
 
-/* Room for an event in the ring of this CPU. A program that moves to another CPU meanwhile uses the
- * ring of the former one, which any CPU may do. */
+/* Room for an event in the ring of this CPU. Any CPU may use it: the program may be moved. */
 static __always_inline void *reserve(u64 bytes)
 {
 	u32 group = bpf_get_smp_processor_id() / ND_RING_CPUS;

@@ -11,7 +11,6 @@
 #include <bpf/bpf_tracing.h>
 #include <bpf/bpf_core_read.h>
 #endif
-#include <linux/types.h>
 
 typedef __u8 u8;
 typedef __u16 u16;
@@ -257,8 +256,7 @@ _Static_assert(sizeof(struct nvme_command) == 64, "an SQE");
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 #ifdef ND_NO_KFUNC
-/* libbpf resolves kernel functions in the kernel's BTF. This build is for kernels whose types come
- * from a file. */
+/* This build is for kernels whose types come from a file: libbpf finds no functions there. */
 #define HAVE_RDONLY_CAST	     0
 #define bpf_rdonly_cast(obj, btf_id) ((void *)(obj))
 #else
@@ -275,9 +273,8 @@ enum nd_type_id {
 };
 #define TYPE_ID(name) bpf_core_enum_value(enum nd_type_id, ND_TYPE_ID_##name)
 
-/* Reads a word of kernel memory that no typed pointer leads to. With bpf_rdonly_cast (6.2) this is
- * one load that cannot fault; the helper costs some eighty instructions, and
- * lockdown=confidentiality forbids it. */
+/* Reads a word of kernel memory. With bpf_rdonly_cast (6.2) this is one load that cannot fault; the
+ * helper costs some eighty instructions, and lockdown=confidentiality forbids it. */
 static __always_inline u64 peek(u64 at)
 {
 	if (HAVE_RDONLY_CAST) {
@@ -296,9 +293,8 @@ static __always_inline u64 peek(u64 at)
 /* A field of the struct at an address, up to 64 bits. */
 #define FIELD_AT(at, type, field) peek((at) + bpf_core_field_offset(type, field))
 
-/* Drops verifier trust: slower loads, faster verification. For each pointer read through a trusted
- * one, the verifier searches all types of the kernel four times (btf_nested_type_is_trusted()): ten
- * million instructions. */
+/* Drops verifier trust: slower loads, but for each pointer read through a trusted one, the verifier
+ * searches all types four times (btf_nested_type_is_trusted()): ten million instructions. */
 static __always_inline struct request *drop_trust(struct request *rq)
 {
 	if (HAVE_RDONLY_CAST)
@@ -349,8 +345,7 @@ extern const struct pcpu_hot pcpu_hot __ksym __weak;
 /* SOFTIRQ_OFFSET of include/linux/preempt.h, the same on every kernel so far. */
 #define ND_SOFTIRQ (1 << 8)
 
-/* Whether this CPU handles a soft interrupt, or was interrupted in one; -1: not known (BTF has the
- * count on x86 after 5.10). */
+/* Whether this CPU is in a soft interrupt; -1: not known (BTF has the count on x86 after 5.10). */
 static __always_inline int soft_interrupt(void)
 {
 	struct pcpu_hot *hot;
@@ -381,8 +376,7 @@ static __always_inline u32 command_id_of(struct request *rq)
 	return peek(entry_of(rq)) >> 16 & 0xffff;
 }
 
-/* Reads up to 16 bits at offset `at` of nvme_request: from `word`, read at offset `from`, if they
- * are in it. */
+/* Up to 16 bits at offset `at` of nvme_request: from `word`, read at `from`, if it has them. */
 static __always_inline u64 part_of(u64 pdu, u64 at, u64 from, u64 word)
 {
 	if (at >= from && at < from + 7)

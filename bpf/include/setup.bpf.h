@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The beginning of a command: its start in blk-mq, and its setup. The setup assigns the slot, and
- * closes the previous command of the slot. */
+/* The start of a command in blk-mq, and its setup, which closes the former command of its slot. */
 #pragma once
 
 #include "bio.bpf.h"
@@ -189,8 +188,7 @@ static __always_inline void check_waiting(struct nd_task *t, struct request *rq,
 	t->last_rq = (u64)rq;
 }
 
-/* Adds a command to the list that waits for the task's next doorbell. ND_NO_SLOT: see
- * await_rejected(). */
+/* Adds a command to those that wait for a doorbell. ND_NO_SLOT: see await_rejected(). */
 static __always_inline void await_doorbell(u32 index, u32 tid, struct nd_task *t, u32 by,
 					   struct request *rq, struct nd_where *w)
 {
@@ -259,8 +257,7 @@ static __always_inline void take_from_task(struct nd_slot *s, u32 index, struct 
 	}
 }
 
-/* The start entry of a request, if the run needs it. Sets `start` to its time, if the entry has it,
- * and `last` to the previous time in the entry. */
+/* A request's start entry, if needed. `start`: its time, if there; `last`: the time before. */
 static __always_inline struct nd_start *take_start(struct request *rq, u32 index, u32 cid,
 						   struct nd_place *place, u64 *start, u64 *last,
 						   enum nd_access access)
@@ -345,8 +342,7 @@ static __always_inline int on_setup_out(void *ctx, struct request *rq, struct nv
 	return 0;
 }
 
-/* A kretprobe has no arguments: struct nd_task keeps the entry's, unless another task overwrites
- * them. */
+/* A kretprobe has no arguments: struct nd_task keeps the entry's, unless another task takes it. */
 static __always_inline int on_setup_return(u32 hook)
 {
 	u32 tid = this_task();
