@@ -14,8 +14,7 @@
 #endif
 
 /* Makes the verifier forget the bounds of a number, or it would follow each of the branches that
- * join. A conversion to the own byte order is no machine instruction. A pointer becomes a number.
- * */
+ * join. Conversion to the own byte order costs no instruction. A pointer becomes a number. */
 #ifdef __bpf__
 #define FORGET(x) asm volatile("%0 = le64 %0" : "+r"(x))
 #else
