@@ -162,8 +162,7 @@ static __always_inline int hit(u32 what)
 	return 1;
 }
 
-/* QEMU: nvme_map_dptr(n, sg, len, cmd). The other fields of the request around the command must
- * agree with it; otherwise this QEMU has another layout. */
+/* QEMU: nvme_map_dptr(n, sg, len, cmd). The fields around cmd show whether the layout is known. */
 SEC("?uprobe")
 int qemu_fetch(struct pt_regs *ctx)
 {
@@ -250,31 +249,25 @@ int qemu_interrupt(struct pt_regs *ctx)
 	return 0;
 }
 
-/* SPDK's NVMe-oF target, on any transport. Offsets depend on the release (src/machine/spdk.rs), and
- * every hit is checked. */
+/* SPDK's NVMe-oF target. Offsets depend on the release (src/machine/spdk.rs): hits are checked. */
 
 /* Messages between SPDK's threads. */
 MAP(messages, HASH, struct nd_spdk_msg, u64, ND_SPDK_MSGS);
 
 /* The first bytes of a subsystem. */
-struct nd_spdk_subsystem {
-	char bytes[ND_SPDK_SUBSYSTEM];
-};
-
-MAP(scratch_subsystem, PERCPU_ARRAY, u32, struct nd_spdk_subsystem, 1);
+MAP(scratch_subsystem, PERCPU_ARRAY, u32, char[ND_SPDK_SUBSYSTEM], 1);
 
 /* The offset of the NQN in a subsystem, which differs between releases. */
 static __always_inline int spdk_nqn_at(u64 subsystem)
 {
-	struct nd_spdk_subsystem *copy;
 	u32 zero = 0, at;
+	char *copy = bpf_map_lookup_elem(&scratch_subsystem, &zero);
 
-	copy = bpf_map_lookup_elem(&scratch_subsystem, &zero);
-	if (!copy || READ(copy, subsystem))
+	if (!copy || bpf_probe_read_user(copy, ND_SPDK_SUBSYSTEM, (void *)subsystem))
 		return -1;
 	for (at = 0; at < ND_SPDK_SUBSYSTEM - 4; at++) {
-		if (copy->bytes[at] == 'n' && copy->bytes[at + 1] == 'q' &&
-		    copy->bytes[at + 2] == 'n' && copy->bytes[at + 3] == '.')
+		if (copy[at] == 'n' && copy[at + 1] == 'q' && copy[at + 2] == 'n' &&
+		    copy[at + 3] == '.')
 			return at;
 	}
 	return -1;
@@ -451,5 +444,3 @@ int spdk_each_channel(struct pt_regs *ctx)
 {
 	return count_msg(ND_SPDK_EACH_CHANNEL, PT_REGS_PARM2(ctx));
 }
-
-char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Reads kernel memory for `inflight` and the preemption mode. User space runs it by
- * BPF_PROG_TEST_RUN. */
+/* Reads kernel memory for `inflight` and the preemption mode, by BPF_PROG_TEST_RUN. */
 #include "abi.h"
 #include "kernel.bpf.h"
 
@@ -18,5 +17,3 @@ int read_memory(struct bpf_raw_tracepoint_args *ctx)
 		return 1;
 	return bpf_probe_read_kernel(to, bytes, (void *)at) ? 1 : 0;
 }
-
-char LICENSE[] SEC("license") = "Dual BSD/GPL";

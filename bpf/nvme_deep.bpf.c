@@ -2,11 +2,8 @@
 /* The table of programs. Each reads its arguments and calls the on_*() of its point. All are
  * optional ("?"): user space enables those in its plan. */
 #include "activity.bpf.h"
-#include "bio.bpf.h"
 #include "points.bpf.h"
 #include "setup.bpf.h"
-
-char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 /* A program. build.rs makes PROGRAM_, NUMBER_ and ACCESS_ from its row in src/probe/catalog.rs.
  * `call` may name `ctx`, the arguments, `hook` and `access`. */
@@ -151,8 +148,7 @@ int tick(void *ctx)
 	return on_tick(activity_here(), ctx);
 }
 
-/* Never attached: user space runs it (BPF_PROG_TEST_RUN) with ND_CONTROL_* and a slot or ND_END_*.
- */
+/* Never attached: user space runs it (BPF_PROG_TEST_RUN): ND_CONTROL_*, a slot or ND_END_*. */
 SEC("?raw_tp")
 int control(struct bpf_raw_tracepoint_args *ctx)
 {

@@ -8,8 +8,6 @@
 #include "slots.bpf.h"
 #include "stages.bpf.h"
 
-char LICENSE[] SEC("license") = "Dual BSD/GPL";
-
 /* A completion had the generation of its setup. From then on every completion must match. */
 u8 two_sided = 0;
 
@@ -86,8 +84,7 @@ int setup_out_tp(void *ctx)
 		return 0;
 	}
 	/* The completion was not observed, or the driver rejected the command and sets it up again:
-	 * the events do not show which. The cid proves nothing: requests with separate generations
-	 * share tags. */
+	 * no event shows which. Nor does the cid: requests with separate generations share tags. */
 	if (s->state == ND_OPEN)
 		count(ND_OVERWRITTEN);
 	s->cid = cid;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* USDT probes of a process: each hit becomes a record with its arguments. */
-#include <stdbool.h>
-#include <stddef.h>
-
+#include <stdbool.h> /* for usdt.bpf.h */
 #include "host_abi.h"
 #include "kernel.bpf.h"
 #include <bpf/usdt.bpf.h>
@@ -24,7 +22,7 @@ static __always_inline void count(u32 what)
 }
 
 /* Reads the arguments. A probe with fewer gives zeros, a text that cannot be read is empty. */
-static __always_inline void fill(struct pt_regs *ctx, struct nd_usdt *hit, u64 cookie, bool all)
+static __always_inline void fill(struct pt_regs *ctx, struct nd_usdt *hit, u64 cookie, int all)
 {
 	u32 texts = 0, arg;
 	char *text;
@@ -58,11 +56,12 @@ int usdt_hit(struct pt_regs *ctx)
 	if (cookie >> ND_USDT_TEXT_SHIFT) {
 		hit = bpf_ringbuf_reserve(&usdt_events, sizeof(*hit), 0);
 		if (hit)
-			fill(ctx, hit, cookie, true);
+			fill(ctx, hit, cookie, 1);
 	} else {
-		hit = bpf_ringbuf_reserve(&usdt_events, offsetof(struct nd_usdt, texts), 0);
+		hit = bpf_ringbuf_reserve(&usdt_events, __builtin_offsetof(struct nd_usdt, texts),
+					  0);
 		if (hit)
-			fill(ctx, hit, cookie, false);
+			fill(ctx, hit, cookie, 0);
 	}
 	if (hit)
 		bpf_ringbuf_submit(hit, BPF_RB_NO_WAKEUP);
@@ -70,5 +69,3 @@ int usdt_hit(struct pt_regs *ctx)
 		count(ND_USDT_LOST);
 	return 0;
 }
-
-char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -232,8 +232,7 @@ struct nd_times {
 	__u64 end_ns;
 };
 
-/* With --stages=full, behind nd_times: points before the request. Each wait ends where the next one
- * begins, the last at the start. */
+/* Points before the request (--stages=full). A wait ends where the next begins, or at the start. */
 struct nd_early_times {
 	__u64 bio_ns;
 	__u64 submit_ns;
@@ -242,8 +241,7 @@ struct nd_early_times {
 	__u64 wbt_ns;
 	__u64 tag_ns;
 	__u64 zone_ns;
-	/* From ND_BIOS_SHIFT on: number of bios. Below: time from the submission of the oldest to
-	 * the setup. 0: not known. */
+	/* Bios << ND_BIOS_SHIFT | time from the oldest's submission to the setup. 0: not known. */
 	__u64 bios;
 };
 
@@ -340,8 +338,7 @@ struct nd_submitter {
 	__u32 bytes;
 	__u16 early; /* noted before block_bio_queue, which may be of another task */
 	__u16 rest;  /* a piece was split off, and this has no request yet */
-	/* Of device mapper or md, with conditions: when it was noted. 0: a piece that was split
-	 * off. */
+	/* Of device mapper or md, with conditions: when noted. 0: a piece that was split off. */
 	__u64 since_ns;
 };
 
@@ -393,8 +390,7 @@ enum nd_count {
 	ND_COUNT_MAX,
 };
 
-/* Points that were observed: a part of the row key, so merged stages have histograms of their own.
- */
+/* Observed points: a part of the row key, so merged stages have histograms of their own. */
 enum nd_saw {
 	ND_SAW_START = 1 << 0,
 	ND_SAW_SETUP_IN = 1 << 1,
@@ -483,8 +479,7 @@ struct nd_slot {
 	__u64 setup_in_ns;
 	__u64 issue_ns;
 	__u64 irq_ns;
-	/* Time of the completion. In traces that do not observe the end: the request of the
-	 * previous command. */
+	/* When it completed. In traces without the end: the request of the previous command. */
 	__u64 complete_ns;
 	/* Traces only. */
 	struct nd_submission submission;
@@ -540,13 +535,11 @@ struct nd_task {
 	__u64 hctx;
 	__u64 bd;
 	__u32 setup_tid;
-	__u32 inside; /* submitting function: ND_INSIDE_* */
-	/* Of the commands that wait: the last request, the struct nvme_queue *, and its
-	 * last_sq_tail when the first was set up. */
-	__u64 last_rq;
-	__u64 nvmeq;
-	__u16 announced_tail;
-	__u16 event_index; /* of the shadow doorbell, at the same time */
+	__u32 inside;	      /* submitting function: ND_INSIDE_* */
+	__u64 last_rq;	      /* the last of the commands that wait */
+	__u64 nvmeq;	      /* struct nvme_queue * of them all */
+	__u16 announced_tail; /* its last_sq_tail when the first was set up */
+	__u16 event_index;    /* of the shadow doorbell, at the same time */
 	__u32 setup_in_gen;
 	__u32 others; /* commands that wait, too, and that a filter has rejected */
 	__u32 slot[ND_TASK_SLOTS];
@@ -659,11 +652,7 @@ struct nd_activity {
 	struct nd_gap gap[ND_GAPS];
 };
 
-/* The beginning of a disk's name. */
-struct nd_disk_name {
-	__u64 word[2];
-};
-
+/* By the first 16 bytes of the disk's name. */
 struct nd_disk {
 	__u64 requests;
 	__u64 waited;
@@ -672,8 +661,7 @@ struct nd_disk {
 	__u64 splits;
 };
 
-/* The configuration of a run: constants to the verifier, which removes what the run does not need.
- * Ordered by size, without padding. */
+/* Constants to the verifier, which removes what the run does not need. By size, without padding. */
 struct nd_config {
 	/* [irq_first, irq_end): the kernel's interrupt entry code. Both 0: unknown. */
 	__u64 irq_first;
@@ -729,8 +717,7 @@ struct nd_config {
 	__u8 setup_skips; /* programs at tracepoints can be preempted (7.0): setups may be missed */
 	__u8 exit_skips;  /* so can those at returns: of submitting functions */
 	__u8 irq_count;	  /* interrupts are no threads: the CPU counts them */
-	/* No nvme types: the name of the queue's device has the controller, and outcomes are not
-	 * known. */
+	/* No nvme types: the queue's device names the controller, outcomes are not known. */
 	__u8 by_name;
 	__u8 check_fit; /* the nvme types come from a file: check that they fit */
 	__u8 rq_second; /* block_rq_issue and block_rq_requeue have (queue, request), before 5.11 */

@@ -4,8 +4,7 @@
 
 #include "bio.bpf.h"
 
-/* Whether this timer is younger than the last tick: a CPU that goes offline loses its timer, and
- * user space gives it a new one. */
+/* Whether this timer is younger than the last tick: a CPU that was offline has a new one. */
 static __always_inline int is_new_timer(void *ctx, u64 since_tick_ns)
 {
 	struct bpf_perf_event_value timer;
@@ -34,8 +33,7 @@ static __always_inline struct nd_activity *activity_here(void)
 	return bpf_map_lookup_elem(&activities, &cpu);
 }
 
-/* Counts interrupts of the driver that found no CQE: it returns IRQ_NONE. Some do on any busy
- * queue, if an earlier interrupt has reaped the CQE. */
+/* Counts interrupts that found no CQE (IRQ_NONE): on busy queues, an earlier one has reaped it. */
 static __always_inline void note_interrupt(int handled)
 {
 	struct nd_activity *a;

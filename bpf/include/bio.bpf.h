@@ -6,9 +6,9 @@
 #include "emit.bpf.h"
 #include "origin.bpf.h"
 
-MAP(disks, PERCPU_HASH, struct nd_disk_name, struct nd_disk, ND_MAX_DISKS);
+MAP(disks, PERCPU_HASH, u64[2], struct nd_disk, ND_MAX_DISKS);
 
-static __noinline struct nd_disk *new_disk(struct nd_disk_name *name)
+static __noinline struct nd_disk *new_disk(u64 *name)
 {
 	struct nd_disk fresh = {};
 
@@ -18,20 +18,18 @@ static __noinline struct nd_disk *new_disk(struct nd_disk_name *name)
 	return bpf_map_lookup_elem(&disks, name);
 }
 
-/* The counters of the disk of a bio, which is an NVMe disk, or with `upper` one of device mapper or
- * md. NULL: it is not, or the table is full. */
+/* The counters of the bio's disk: NVMe, or with `upper` dm or md. NULL: another, or no room. */
 static __always_inline struct nd_disk *disk_of(u64 bio, int upper)
 {
-	struct nd_disk_name name;
+	u64 at = disk_name_of(bio), name[2];
 	struct nd_disk *disk;
-	u64 at = disk_name_of(bio);
 
-	name.word[0] = peek(at);
-	if (upper ? !is_upper_name(name.word[0]) : !is_nvme_name(name.word[0]))
+	name[0] = peek(at);
+	if (upper ? !is_upper_name(name[0]) : !is_nvme_name(name[0]))
 		return 0;
-	name.word[1] = peek(at + sizeof(u64));
-	disk = bpf_map_lookup_elem(&disks, &name);
-	return disk ? disk : new_disk(&name);
+	name[1] = peek(at + sizeof(u64));
+	disk = bpf_map_lookup_elem(&disks, name);
+	return disk ? disk : new_disk(name);
 }
 
 static __always_inline void count_time(struct nd_disk *disk, u64 waited)
@@ -85,16 +83,11 @@ static __always_inline int drop_entry(u64 bio)
 	return 1;
 }
 
-static __always_inline struct nd_last_bio *last_bio_of(u32 tid)
-{
-	return &last_bios[tid & (ND_PAUSES - 1)];
-}
-
 /* The task's room, if this bio is in it. */
 static __always_inline struct nd_last_bio *in_last(u64 bio)
 {
 	u32 tid = this_task();
-	struct nd_last_bio *l = last_bio_of(tid);
+	struct nd_last_bio *l = &last_bios[tid & (ND_PAUSES - 1)];
 
 	if (l->tid != tid || l->bio != bio)
 		l = NULL;
@@ -142,7 +135,7 @@ static __always_inline struct nd_bio *bio_in_table(u64 bio)
 static __always_inline int note_last(u64 bio, u64 now)
 {
 	u32 tid = this_task();
-	struct nd_last_bio *l = last_bio_of(tid);
+	struct nd_last_bio *l = &last_bios[tid & (ND_PAUSES - 1)];
 
 	if (l->bio && l->tid != tid)
 		return 0;
@@ -174,16 +167,11 @@ static __always_inline void put_bio(u64 bio, u64 submit_ns, u64 bio_ns)
 /* What a task has waited for: a tag, wbt, before 5.14 a frozen queue. These functions do not have
  * the bio, but the next request of the task is the one that waited. */
 
-static __always_inline struct nd_pause *pause_of(u32 tid)
-{
-	return &pauses[tid & (ND_PAUSES - 1)];
-}
-
 /* NULL: this task has not waited. */
 static __always_inline struct nd_pause *known_pause(void)
 {
 	u32 tid = this_task();
-	struct nd_pause *p = pause_of(tid);
+	struct nd_pause *p = &pauses[tid & (ND_PAUSES - 1)];
 
 	if (p->tid != tid)
 		p = NULL;
@@ -204,7 +192,7 @@ static __always_inline void forget_pause(void)
 static __always_inline struct nd_pause *own_pause(void)
 {
 	u32 tid = this_task();
-	struct nd_pause *p = pause_of(tid);
+	struct nd_pause *p = &pauses[tid & (ND_PAUSES - 1)];
 
 	if (p->tid != tid)
 		*p = (struct nd_pause){.tid = tid};
@@ -228,8 +216,7 @@ static __always_inline int end_wait(u64 *begin_ns, u64 *sum_ns, u32 hook)
 	return 0;
 }
 
-/* Before 5.14 the task enters the queue with each bio, and the bio is no argument. If the queue is
- * frozen after the test, the wait is in `block`. */
+/* Before 5.14 the bio is no argument. A queue that freezes after the test counts in `block`. */
 static __always_inline int on_enter_in(u64 q, u32 hook)
 {
 	u64 depth = q + bpf_core_field_offset(struct request_queue, mq_freeze_depth);
@@ -299,8 +286,7 @@ static __always_inline int take_pause(struct nd_waits *w, u64 start)
 /* With cfg_start_bio: bios with a request whose command is not set up. */
 MAP(begun, HASH, u64, struct nd_begun, 1); /* user space sets it */
 
-/* blk-throttle looks at a bio, which is queued now or later. One that was queued before is the rest
- * of a split bio, and keeps its submission. */
+/* blk-throttle looks at a bio before it is queued. The rest of a split bio keeps its submission. */
 static __always_inline int on_throttle(u64 bio, u32 hook)
 {
 	struct nd_bio *b;
@@ -314,8 +300,7 @@ static __always_inline int on_throttle(u64 bio, u32 hook)
 	return 0;
 }
 
-/* The same before 5.18, and again for a bio that has waited. The end of the function shows whether
- * it has to wait. */
+/* The same before 5.18, and again after a wait. The function's end shows whether it has to wait. */
 static __always_inline int on_limits_in(u64 bio, u32 hook)
 {
 	struct nd_bio *b = bpf_map_lookup_elem(&bios, &bio);
@@ -605,8 +590,7 @@ static __noinline int follow_chain(struct nd_chain *c)
 	return 0;
 }
 
-/* Notes how many bios a command has, and how long the oldest has waited. After a requeue, its slot
- * or the entry of its tag knows. */
+/* Notes a command's bios and how long the oldest has waited. After a requeue this is known. */
 static __always_inline void note_bios(struct nd_slot *s, struct nd_start *st, struct request *rq)
 {
 	struct nd_chain c = {};

@@ -39,14 +39,6 @@ static __noinline u32 group_slow(struct nd_group *g, int here, u64 comm_low, u64
 	return found ? found->number : ND_GROUP_OTHER;
 }
 
-/* The I/O priority of a request's first bio; 0: none. */
-static __always_inline u16 priority_of(struct request *rq)
-{
-	u64 bio = FIELD_AT((u64)rq, struct request, bio);
-
-	return bio ? FIELD_AT(bio, struct bio, bi_ioprio) : 0;
-}
-
 static __always_inline u8 size_of_group(u32 bytes)
 {
 	/* Eight buckets per power of two. */
@@ -55,8 +47,7 @@ static __always_inline u8 size_of_group(u32 bytes)
 	return cfg_by_size[doublings & 63];
 }
 
-/* Process, thread and cgroup: of the submitter, if the run observes it, else of the current task.
- * `comm`: the name of the submitter. */
+/* Process, thread and cgroup: of the submitter (`comm`: its name), else of the current task. */
 static __always_inline void add_who(struct nd_group *g, struct nd_slot *s, struct request *rq,
 				    u64 comm[2], int here, enum nd_access access)
 {
@@ -98,7 +89,7 @@ static __always_inline u64 key_of_group(struct nd_slot *s, struct request *rq, s
 {
 	struct nd_group g = {};
 	struct nd_group_row *row;
-	u64 number, comm[2] = {};
+	u64 number, comm[2] = {}, bio;
 
 	if (cfg_by & (ND_BY_QUEUE | ND_BY_DISK))
 		g.ctrl = w->key >> ND_KEY_CTRL_SHIFT;
@@ -112,8 +103,10 @@ static __always_inline u64 key_of_group(struct nd_slot *s, struct request *rq, s
 	}
 	if (cfg_by & ND_BY_SIZE)
 		g.size = size_of_group(bytes);
-	if (cfg_by & ND_BY_PRIORITY)
-		g.priority = priority_of(rq);
+	if (cfg_by & ND_BY_PRIORITY) {
+		bio = FIELD_AT((u64)rq, struct request, bio);
+		g.priority = bio ? FIELD_AT(bio, struct bio, bi_ioprio) : 0;
+	}
 	if (cfg_by & ND_BY_CPU) {
 		g.unseen = !here;
 		g.cpu = here ? bpf_get_smp_processor_id() : 0;
@@ -133,8 +126,7 @@ static __always_inline u32 size_class(struct request *rq, struct nvme_command *c
 
 	if (says_blocks(admin, opcode)) {
 		q = GET(access, rq, q);
-		bytes = (WIRE(access, cmd, rw.length) + 1) *
-			GET(access, q, limits.logical_block_size);
+		bytes = (WIRE(access, cmd, length) + 1) * GET(access, q, limits.logical_block_size);
 	}
 	return class_of(bytes);
 }
@@ -147,16 +139,16 @@ static __always_inline void note_submission(struct nd_submission *a, struct requ
 	u64 integrity = 1ull << bpf_core_enum_value(enum req_flag_bits, __REQ_INTEGRITY);
 
 	if (access == ACCESS_BTF) {
-		a->cdw[0] = cmd->common.cdw10;
-		a->cdw[1] = cmd->common.cdw11;
-		a->cdw[2] = cmd->common.cdw12;
-		a->cdw[3] = cmd->common.cdw13;
-		a->cdw[4] = cmd->common.cdw14;
-		a->cdw[5] = cmd->common.cdw15;
+		a->cdw[0] = cmd->cdw10[0];
+		a->cdw[1] = cmd->cdw10[1];
+		a->cdw[2] = cmd->cdw10[2];
+		a->cdw[3] = cmd->cdw10[3];
+		a->cdw[4] = cmd->cdw10[4];
+		a->cdw[5] = cmd->cdw10[5];
 	} else {
-		bpf_probe_read_kernel(a->cdw, sizeof(a->cdw), &cmd->common.cdw10);
+		bpf_probe_read_kernel(a->cdw, sizeof(a->cdw), cmd->cdw10);
 	}
-	a->flags = WIRE(access, cmd, common.flags);
+	a->flags = WIRE(access, cmd, flags);
 	/* Same test as the kernel's trace event: blk_integrity_rq(). */
 	a->metadata = !!(GET(access, rq, cmd_flags) & integrity);
 	a->nsid = nsid;
@@ -181,8 +173,8 @@ static __always_inline int wanted_lba(struct nvme_command *cmd, u32 admin, u32 o
 
 	if (!says_blocks(admin, opcode))
 		return 0;
-	slba = WIRE(access, cmd, common.cdw10) | (u64)WIRE(access, cmd, common.cdw11) << 32;
-	return wanted_blocks(slba, WIRE(access, cmd, common.cdw12));
+	slba = WIRE(access, cmd, cdw10[0]) | (u64)WIRE(access, cmd, cdw10[1]) << 32;
+	return wanted_blocks(slba, WIRE(access, cmd, cdw10[2]));
 }
 
 /* Assigns a slot to a command and clears the times that the run uses. The caller sets start_ns,
@@ -191,13 +183,13 @@ static __always_inline int fill_slot(struct nd_slot *s, struct request *rq,
 				     struct nvme_command *cmd, struct nd_where *w, int here,
 				     enum nd_access access)
 {
-	u32 opcode = WIRE(access, cmd, common.opcode), nsid = WIRE(access, cmd, common.nsid);
+	u32 opcode = WIRE(access, cmd, opcode), nsid = WIRE(access, cmd, nsid);
 	u32 qid = w->qid, admin = !qid, mode = cfg_mode, bytes = 0;
 	int found;
 	u64 key;
 
 	s->rq = (u64)rq;
-	s->cid = WIRE(access, cmd, common.command_id);
+	s->cid = WIRE(access, cmd, command_id);
 	if (!wanted(qid, nsid, opcode, admin) ||
 	    (targ_by_lba && !wanted_lba(cmd, admin, opcode, access)))
 		return FILTERED;

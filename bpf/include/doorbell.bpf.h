@@ -16,8 +16,7 @@ static __always_inline u32 entries_between(u32 from, u32 to, u32 depth)
 	return to >= from ? to - from : to + depth - from;
 }
 
-/* How `n` entries from the tail `old` on were announced. The event index moved from `from` to `to`
- * meanwhile. */
+/* How `n` entries from the tail `old` on were announced. The event index moved `from` -> `to`. */
 static __always_inline u8 announced_how(u32 old, u32 n, u32 depth, u32 from, u32 to)
 {
 	u32 before = entries_between(old, from, depth), after = entries_between(old, to, depth);
@@ -101,8 +100,7 @@ static __always_inline int are_all(struct nd_task *t, u32 n, u64 rq)
 	return n == entries_between(t->announced_tail, last, OF_QUEUE(t->nvmeq, q_depth));
 }
 
-/* The task has rung the doorbell: for all commands that it has set up since the last one. `rq`: the
- * command, if the function submits only one. */
+/* The task has rung the doorbell for all it set up. `rq`: if the function submits just this. */
 static __always_inline int ring_doorbell(u64 rq)
 {
 	u64 now = bpf_ktime_get_ns();
@@ -135,8 +133,7 @@ static __always_inline int on_doorbell(u32 hook, enum nd_access access)
 	return ring_doorbell(0);
 }
 
-/* The command that this task set up last never reached the SQ. blk-mq issues it again (no
- * resources) or ends it with an error. */
+/* The task's last command did not reach the SQ: blk-mq issues it again, or fails it. */
 static __always_inline void mark_rejected(u64 rq)
 {
 	u32 tid = this_task(), n;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Single commands: their fields, their stacks, and their events in the rings, which do not wake the
- * reader: it polls. */
+/* Single commands: fields, stacks, and events in rings that do not wake the reader: it polls. */
 #pragma once
 
 #include "hist.bpf.h"
@@ -67,12 +66,6 @@ static __always_inline u32 seen_before(struct nd_slot *s, u32 saw)
 static __always_inline u64 to_enter(struct nd_waits *w)
 {
 	return w->freeze_ns & ~ND_FOR_ZONE;
-}
-
-/* The stage of to_enter(). */
-static __always_inline u32 entering(struct nd_waits *w)
-{
-	return w->freeze_ns & ND_FOR_ZONE ? BEFORE_ZONE : BEFORE_FREEZE;
 }
 
 static __always_inline void early_times_of(struct nd_early_times *t, struct nd_slot *s)
@@ -177,8 +170,7 @@ static __always_inline void note_submitter(struct nd_submission *a)
 	a->known |= ND_KNOWN_SUBMITTER;
 }
 
-/* Room for an event in the ring of this CPU. A program that moves to another CPU meanwhile uses the
- * ring of the former one, which any CPU may do. */
+/* Room for an event in the ring of this CPU. Any CPU may use it: the program may be moved. */
 static __always_inline void *reserve(u64 bytes)
 {
 	u32 group = bpf_get_smp_processor_id() / ND_RING_CPUS;

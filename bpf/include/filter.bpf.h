@@ -109,8 +109,7 @@ static __always_inline u64 cgroup_of_bio(u64 bio)
 	return at;
 }
 
-/* The cgroup of a request's first bio. blk-mq does not merge bios of different cgroups (5.18 and
- * later). 0: none. */
+/* The cgroup of a request's first bio; 0: none. From 5.18 on all its bios have this cgroup. */
 static __always_inline u64 cgroup_of(struct request *rq)
 {
 	u64 bio = FIELD_AT((u64)rq, struct request, bio);
@@ -118,8 +117,7 @@ static __always_inline u64 cgroup_of(struct request *rq)
 	return bio ? cgroup_of_bio(bio) : 0;
 }
 
-/* The cgroup that the kernel charges with the I/O of the current task: its own, or the nearest
- * above it with the io controller. 0: not known. */
+/* The cgroup charged with the task's I/O: the nearest with the io controller. 0: not known. */
 static __always_inline u64 charged_cgroup(void)
 {
 	u64 at, of_io;

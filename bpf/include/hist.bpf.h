@@ -13,9 +13,8 @@
 #define BELOW(i, limit) ((i) = (i) < (limit) ? (i) : (limit)-1)
 #endif
 
-/* Makes the verifier forget the bounds of a number: where branches join, it continues once per
- * branch while they differ. A conversion to the own byte order costs no machine instruction. A
- * pointer becomes a number. */
+/* Makes the verifier forget the bounds of a number, or it would follow each of the branches that
+ * join. Conversion to the own byte order costs no instruction. A pointer becomes a number. */
 #ifdef __bpf__
 #define FORGET(x) asm volatile("%0 = le64 %0" : "+r"(x))
 #else
@@ -54,8 +53,7 @@ static const u8 bucket_of[1 << ND_WINDOW] = {
 };
 
 /* Halving a number lowers its bucket by eight, as long as eight are left. So the table serves all
- * numbers, shifted by whole bytes: fewer instructions and paths than a search for the highest bit.
- */
+ * numbers, shifted by whole bytes: fewer instructions and paths than a search for the top bit. */
 static __always_inline u64 hist_index(u64 v)
 {
 	u64 i;

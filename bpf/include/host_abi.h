@@ -11,7 +11,6 @@ enum nd_host_limit {
 	ND_HOST_NQN = 224,		/* bytes of an NQN, with its end */
 };
 
-/* Points of a command. */
 enum nd_host_point {
 	ND_HOST_FETCH,
 	ND_HOST_BACKEND_SUBMIT,
@@ -21,7 +20,6 @@ enum nd_host_point {
 	ND_HOST_POINTS,
 };
 
-/* Counters. */
 enum nd_host_count {
 	ND_HOST_HIT_INIT,
 	ND_HOST_HIT_COMPLETE,
@@ -38,7 +36,6 @@ enum nd_host_count {
 	ND_HOST_COUNTS,
 };
 
-/* Flags of struct nd_host. */
 enum nd_host_flag {
 	ND_HOST_HAS_STATUS = 1,	  /* `status` is valid */
 	ND_HOST_IS_INTERRUPT = 2, /* an interrupt: sqe[0] is the vector */
@@ -58,11 +55,7 @@ enum nd_spdk {
 	ND_SPDK_SUBSYSTEM = 512,       /* bytes of a subsystem that have its NQN */
 	ND_SPDK_FABRICS = 0x7f,	       /* opcode of fabrics commands */
 	ND_SPDK_MSGS = 4096,	       /* functions to count */
-};
-
-/* A completion queue entry. */
-enum nd_cqe {
-	ND_CQE_CID = 12,
+	ND_CQE_CID = 12,	       /* in a completion queue entry */
 	ND_CQE_STATUS = 14,
 };
 
@@ -105,14 +98,10 @@ enum nd_usdt_limit {
 	ND_USDT_TEXTS = 3,		/* arguments that are texts */
 	ND_USDT_TEXT = 224,		/* bytes of a text, with its end */
 	ND_USDT_RING = 8 * 1024 * 1024, /* bytes of the ring */
-};
-
-/* The cookie of a probe: its number, and from this bit on one for each argument that is a text. */
-enum nd_usdt_cookie {
+	/* In a probe's cookie, above its number: a bit for each argument that is a text. */
 	ND_USDT_TEXT_SHIFT = 16,
 };
 
-/* Counters. */
 enum nd_usdt_count {
 	ND_USDT_HITS,
 	ND_USDT_LOST,

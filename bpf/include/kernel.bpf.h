@@ -11,7 +11,6 @@
 #include <bpf/bpf_tracing.h>
 #include <bpf/bpf_core_read.h>
 #endif
-#include <linux/types.h>
 
 typedef __u8 u8;
 typedef __u16 u16;
@@ -34,34 +33,19 @@ typedef __s64 s64;
 		__uint(max_entries, bytes);                                                        \
 	} name SEC(".maps")
 
-/* Declared before the pragma, so that it is not relocated (see below). */
-struct nvme_command;
-
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 /* How a program reads what its pointers lead to. The verifier knows the types of the arguments of
  * tp_btf, fentry and fexit programs; for the others each read needs a helper. */
-enum nd_access {
-	ACCESS_PROBE_READ,
-	ACCESS_BTF,
-};
+enum nd_access { ACCESS_PROBE_READ, ACCESS_BTF };
 
 #define GET(access, p, field) ((access) == ACCESS_BTF ? (p)->field : BPF_CORE_READ(p, field))
 
 /* The same for structs that are not relocated. */
 #define WIRE(access, p, field) ((access) == ACCESS_BTF ? (p)->field : BPF_PROBE_READ(p, field))
 
-struct cgroup_subsys_state;
-
-/* include/linux/cgroup-defs.h: of a task, by controller; without one, of an ancestor. */
-struct css_set {
-	struct cgroup_subsys_state *subsys[1];
-};
-
 /* Without CONFIG_BLK_CGROUP there is no such number. */
-enum cgroup_subsys_id {
-	io_cgrp_id,
-};
+enum cgroup_subsys_id { io_cgrp_id };
 
 struct task_struct {
 	char comm[16];
@@ -111,11 +95,7 @@ struct request_ref {
 	int counter;
 };
 
-enum mq_rq_state {
-	MQ_RQ_IDLE,
-	MQ_RQ_IN_FLIGHT,
-	MQ_RQ_COMPLETE,
-};
+enum mq_rq_state { MQ_RQ_IDLE, MQ_RQ_IN_FLIGHT, MQ_RQ_COMPLETE };
 
 struct request {
 	struct request_queue *q;
@@ -153,7 +133,7 @@ union nvme_result {
 };
 
 struct nvme_request {
-	struct nvme_command *cmd;
+	void *cmd; /* struct nvme_command * */
 	struct nvme_ctrl *ctrl;
 	union nvme_result result;
 	u8 genctr; /* 5.14 and later; not read before */
@@ -167,9 +147,7 @@ struct kernel_stat {
 	unsigned long irqs_sum;
 };
 
-enum req_flag_bits {
-	__REQ_INTEGRITY,
-};
+enum req_flag_bits { __REQ_INTEGRITY };
 
 struct nvme_queue {
 	u32 q_depth;
@@ -187,11 +165,14 @@ struct kernfs_node {
 	u64 id;
 };
 
-struct cgroup;
-
 struct cgroup_subsys_state {
 	struct cgroup *cgroup;
 	struct cgroup_subsys_state *parent;
+};
+
+/* Of a task, by controller; without one, of an ancestor. */
+struct css_set {
+	struct cgroup_subsys_state *subsys[1];
 };
 
 struct cgroup {
@@ -252,40 +233,30 @@ struct pcpu_hot {
 #pragma clang attribute pop
 
 /* The wire format needs no relocation. Kernels without BTF of the driver could not relocate it. */
-struct nvme_common_command {
-	u8 opcode;
-	u8 flags;
-	u16 command_id;
-	u32 nsid;
-	u32 cdw2[2];
-	u64 metadata;
-	u64 dptr[2];
-	u32 cdw10;
-	u32 cdw11;
-	u32 cdw12;
-	u32 cdw13;
-	u32 cdw14;
-	u32 cdw15;
-};
-
-struct nvme_rw_command {
-	u8 head[48];
-	u16 length; /* NLB, zero based */
-	u8 tail[14];
-};
-
 struct nvme_command {
 	union {
-		struct nvme_common_command common;
-		struct nvme_rw_command rw;
+		struct {
+			u8 opcode;
+			u8 flags;
+			u16 command_id;
+			u32 nsid;
+			u64 not_read[4];
+			u32 cdw10[6]; /* CDW10 to CDW15 */
+		};
+		struct {
+			u64 before_length[6];
+			u16 length; /* NLB, zero based */
+		};
+		u64 words[8];
 	};
 };
 
 _Static_assert(sizeof(struct nvme_command) == 64, "an SQE");
 
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
 #ifdef ND_NO_KFUNC
-/* libbpf resolves kernel functions in the kernel's BTF. This build is for kernels whose types come
- * from a file. */
+/* This build is for kernels whose types come from a file: libbpf finds no functions there. */
 #define HAVE_RDONLY_CAST	     0
 #define bpf_rdonly_cast(obj, btf_id) ((void *)(obj))
 #else
@@ -302,9 +273,8 @@ enum nd_type_id {
 };
 #define TYPE_ID(name) bpf_core_enum_value(enum nd_type_id, ND_TYPE_ID_##name)
 
-/* Reads a word of kernel memory that no typed pointer leads to. With bpf_rdonly_cast (6.2) this is
- * one load that cannot fault; the helper costs some eighty instructions, and
- * lockdown=confidentiality forbids it. */
+/* Reads a word of kernel memory. With bpf_rdonly_cast (6.2) this is one load that cannot fault; the
+ * helper costs some eighty instructions, and lockdown=confidentiality forbids it. */
 static __always_inline u64 peek(u64 at)
 {
 	if (HAVE_RDONLY_CAST) {
@@ -323,9 +293,8 @@ static __always_inline u64 peek(u64 at)
 /* A field of the struct at an address, up to 64 bits. */
 #define FIELD_AT(at, type, field) peek((at) + bpf_core_field_offset(type, field))
 
-/* Drops verifier trust: slower loads, faster verification. For each pointer read through a trusted
- * one, the verifier searches all types of the kernel four times (btf_nested_type_is_trusted()): ten
- * million instructions. */
+/* Drops verifier trust: slower loads, but for each pointer read through a trusted one, the verifier
+ * searches all types four times (btf_nested_type_is_trusted()): ten million instructions. */
 static __always_inline struct request *drop_trust(struct request *rq)
 {
 	if (HAVE_RDONLY_CAST)
@@ -376,8 +345,7 @@ extern const struct pcpu_hot pcpu_hot __ksym __weak;
 /* SOFTIRQ_OFFSET of include/linux/preempt.h, the same on every kernel so far. */
 #define ND_SOFTIRQ (1 << 8)
 
-/* Whether this CPU handles a soft interrupt, or was interrupted in one; -1: not known (BTF has the
- * count on x86 after 5.10). */
+/* Whether this CPU is in a soft interrupt; -1: not known (BTF has the count on x86 after 5.10). */
 static __always_inline int soft_interrupt(void)
 {
 	struct pcpu_hot *hot;
@@ -408,8 +376,7 @@ static __always_inline u32 command_id_of(struct request *rq)
 	return peek(entry_of(rq)) >> 16 & 0xffff;
 }
 
-/* Reads up to 16 bits at offset `at` of nvme_request: from `word`, read at offset `from`, if they
- * are in it. */
+/* Up to 16 bits at offset `at` of nvme_request: from `word`, read at `from`, if it has them. */
 static __always_inline u64 part_of(u64 pdu, u64 at, u64 from, u64 word)
 {
 	if (at >= from && at < from + 7)

@@ -57,8 +57,7 @@ FREE_MAP(free_rows);
 /* Commands without a row, by row key with ND_NO_ANY. */
 MAP(rowless, HASH, u64, struct nd_rowless, ND_MAX_ROWLESS);
 
-/* The rings of events, by CPU / ND_RING_CPUS: a ring has one spinlock. User space creates them;
- * several entries may be the same ring. */
+/* Rings by CPU / ND_RING_CPUS: each has one spinlock. User space makes them; some may be one. */
 struct event_ring {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4096);

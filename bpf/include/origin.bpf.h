@@ -2,12 +2,11 @@
 /* Who caused a command. The task that calls the driver may be a kernel thread, so a table has the
  * task that submitted each bio, by its address, and a command has the submitter of its first bio.
  * Where a cgroup has limits, blk-throttle looks at a bio before block_bio_queue, which a kernel
- * thread passes if the bio had to wait.
- * With --stages=full the bios of NVMe disks are followed anyway (bio.bpf.h), and this table has
- * only those of device mapper and md. Where a kernel thread submits a clone of device mapper's
- * (dm-crypt, thin pools), the submitter of the original counts. block_bio_complete shows only the
- * end of bios without a request. The others stay until their address is used again, or the table is
- * full: the sector must be the bio's. */
+ * thread passes if the bio had to wait. With --stages=full the bios of NVMe disks are followed
+ * anyway (bio.bpf.h), and this table has only those of device mapper and md. Where a kernel thread
+ * submits a clone of device mapper's (dm-crypt, thin pools), the submitter of the original counts.
+ * block_bio_complete shows only the end of bios without a request. The others stay until their
+ * address is used again, or the table is full: the sector must be the bio's. */
 #pragma once
 
 #include "filter.bpf.h"
@@ -110,13 +109,6 @@ static __always_inline int is_kernel_thread(void)
 /* The bios of device mapper and md are timed. */
 #define TIMES_UPPER (cfg_context && cfg_waits)
 
-static __always_inline int is_followed(u64 bio)
-{
-	u64 name = peek(disk_name_of(bio));
-
-	return is_nvme_name(name) || ((HAVE_DM || TIMES_UPPER) && is_upper_name(name));
-}
-
 /* A bit of bi_flags (5.4 and later): another bio owns the data. */
 #define BIO_IS_CLONE (1 << 1)
 
@@ -134,8 +126,7 @@ static __always_inline u64 original_of(u64 clone)
 }
 
 /* The bio of a device-mapper disk for which a kernel thread submits this one; 0: none. dm-crypt
- * submits a bio of its own for the clone. The memory before other bios may still hold an old clone.
- */
+ * submits a bio of its own for the clone. The memory before other bios may hold an old clone. */
 static __always_inline u64 bio_above(u64 bio)
 {
 	u64 original = 0;
@@ -150,8 +141,7 @@ static __always_inline u64 bio_above(u64 bio)
 	return original;
 }
 
-/* Who submits a bio: the current task; for a bio that device mapper made, whoever submitted the
- * original (nobody, if that was not observed). */
+/* Who submits a bio: the current task; if device mapper made it, the original's submitter. */
 static __always_inline void who_submits(struct nd_sender *by, u64 bio)
 {
 	u64 above = bio_above(bio);
@@ -171,8 +161,9 @@ static __always_inline void who_submits(struct nd_sender *by, u64 bio)
 static __always_inline int note_submission_of(u64 bio, u8 early, u32 hook)
 {
 	struct nd_submitter by = {}, *was;
+	u64 name = peek(disk_name_of(bio));
 
-	if (!is_followed(bio))
+	if (!is_nvme_name(name) && !((HAVE_DM || TIMES_UPPER) && is_upper_name(name)))
 		return 0;
 	hit(hook, ACCESS_BTF);
 	was = bpf_map_lookup_elem(&submitters, &bio);
@@ -232,8 +223,7 @@ static __always_inline struct nd_submitter *submitter_of(struct request *rq, enu
 	return by;
 }
 
-/* The submitter of a command that the current task sets up: without a bio (passthrough, a flush, a
- * command of the driver) that task. */
+/* The submitter of a command; without a bio (passthrough, flush, driver's own) the current task. */
 static __always_inline void find_submitter(struct nd_sender *by, struct nd_slot *s,
 					   struct request *rq, enum nd_access access)
 {

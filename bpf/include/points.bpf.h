@@ -24,7 +24,7 @@ static __always_inline void read_again(struct nd_submission *a, struct nd_slot *
 	*a = (struct nd_submission){.bytes = s->bytes, .known = ND_KNOWN_BYTES};
 	if (!cfg_cmd_arg) {
 		/* Word by word: lockdown=confidentiality forbids the helper. */
-		at = entry_of(rq) + __builtin_offsetof(struct nvme_command, common.cdw10);
+		at = entry_of(rq) + __builtin_offsetof(struct nvme_command, cdw10);
 		for (u32 i = 0; i < 3; i++)
 			words[i] = peek(at + i * sizeof(u64));
 		__builtin_memcpy(a->cdw, words, sizeof(a->cdw));
@@ -162,8 +162,7 @@ static __always_inline int on_irq_in(u64 nvmeq, u32 hook, enum nd_access access)
 	return 0;
 }
 
-/* Clears the stamp. Otherwise a poll of the same queue on this CPU (a timeout) would take the stamp
- * of an old interrupt. */
+/* Clears the stamp: a later poll of the same queue on this CPU (a timeout) must not take it. */
 static __always_inline int on_irq_out(u32 hook, enum nd_access access)
 {
 	struct nd_cpu *cpu = this_cpu();
@@ -183,8 +182,7 @@ static __always_inline int is_reaped_by_irq(struct nd_cpu *cpu, struct request *
 	       (!cfg_irq_count || cpu->irq_id == this_interrupt());
 }
 
-/* Records what the CPU did when a command was reaped. The submitting CPU may write `s->beside` at
- * the same time. */
+/* Records what the CPU did at the CQE. The submitting CPU may write `s->beside` meanwhile. */
 static __always_inline void note_reaped(struct nd_slot *s, int by_irq)
 {
 	u8 beside = 0;

@@ -47,8 +47,7 @@ static __always_inline u32 generation_of(u64 rq)
 	return peek(at) & 0xf;
 }
 
-/* A command that ended without a CQE has failed; commands without generations (some of Apple's
- * controllers) have 0. */
+/* A command without a CQE has failed. Some Apple controllers have no generations: always 0. */
 static __noinline int learn_generation(u64 rq)
 {
 	u64 at = pdu_of((void *)rq) + bpf_core_field_offset(struct nvme_request, status);
@@ -142,8 +141,7 @@ static __always_inline void close_over(struct nd_slot *s, u32 index)
 		close_unseen(index);
 }
 
-/* Not inlined: a group would be on the stack below the functions that close a slot, and the kernel
- * permits 512 bytes in all. */
+/* Not inlined: a group would be on the stack below what closes a slot (512 bytes in all). */
 static __noinline int fill_recovered(struct nd_slot *s, struct request *rq, struct nd_where *w)
 {
 	struct nvme_command entry;
@@ -154,7 +152,7 @@ static __noinline int fill_recovered(struct nd_slot *s, struct request *rq, stru
 		/* The kernel's own BTF has no type to cast it to. */
 		from = entry_of(rq);
 		for (u32 i = 0; i < sizeof(entry) / sizeof(u64); i++)
-			((u64 *)&entry)[i] = peek(from + i * sizeof(u64));
+			entry.words[i] = peek(from + i * sizeof(u64));
 		found = fill_slot(s, rq, &entry, w, 0, ACCESS_BTF);
 	} else {
 		found = fill_slot(s, rq, (struct nvme_command *)entry_of(rq), w, 0,
@@ -227,8 +225,7 @@ static __noinline struct nd_slot *recover_setup(struct request *rq, int at_end)
 	return recover_by(rq, at_end, ACCESS_PROBE_READ);
 }
 
-/* Whether the request carries another command than the slot: its setup was skipped, and so was the
- * completion of the slot's command. */
+/* Whether the request has another command: its setup and the former completion were skipped. */
 static __always_inline int is_outdated(struct nd_slot *s, struct request *rq)
 {
 	return cfg_setup_skips && s->cid != command_id_of(rq);

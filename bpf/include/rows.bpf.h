@@ -59,8 +59,7 @@ static __always_inline int may_have_row(u32 saw, u32 next)
 	return !saw;
 }
 
-/* Not static, as other functions for rare cases: the verifier verifies such a function once, not at
- * each call. */
+/* Not static, as others for rare cases: the verifier verifies it once, not at each call. */
 __noinline int row_slow(u64 key)
 {
 	u32 *found = bpf_map_lookup_elem(&rows, &key);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The beginning of a command: its start in blk-mq, and its setup. The setup assigns the slot, and
- * closes the previous command of the slot. */
+/* The start of a command in blk-mq, and its setup, which closes the former command of its slot. */
 #pragma once
 
 #include "bio.bpf.h"
@@ -55,7 +54,7 @@ static __always_inline int on_start(struct request *rq, u32 hook, enum nd_access
 		st = start_by_queue(rq, 0, access);
 	} else {
 		u64 hctx = (u64)rq->mq_hctx;
-		struct nd_place *p = place_of(cpu, ND_AT_START, hctx);
+		struct nd_place *p = &cpu->place[ND_AT_START][place_number(hctx)];
 
 		ONE_REGISTER(p);
 		/* An admin command starts before its setup invalidates the cache: see where(). */
@@ -189,8 +188,7 @@ static __always_inline void check_waiting(struct nd_task *t, struct request *rq,
 	t->last_rq = (u64)rq;
 }
 
-/* Adds a command to the list that waits for the task's next doorbell. ND_NO_SLOT: see
- * await_rejected(). */
+/* Adds a command to those that wait for a doorbell. ND_NO_SLOT: see await_rejected(). */
 static __always_inline void await_doorbell(u32 index, u32 tid, struct nd_task *t, u32 by,
 					   struct request *rq, struct nd_where *w)
 {
@@ -259,8 +257,7 @@ static __always_inline void take_from_task(struct nd_slot *s, u32 index, struct 
 	}
 }
 
-/* The start entry of a request, if the run needs it. Sets `start` to its time, if the entry has it,
- * and `last` to the previous time in the entry. */
+/* A request's start entry, if needed. `start`: its time, if there; `last`: the time before. */
 static __always_inline struct nd_start *take_start(struct request *rq, u32 index, u32 cid,
 						   struct nd_place *place, u64 *start, u64 *last,
 						   enum nd_access access)
@@ -299,7 +296,7 @@ static __always_inline int on_setup_out(void *ctx, struct request *rq, struct nv
 	if (!cpu)
 		return 0;
 	tally(cpu, hook, access);
-	cid = WIRE(access, cmd, common.command_id);
+	cid = WIRE(access, cmd, command_id);
 	w = access == ACCESS_BTF ? where(rq, cpu) : where_by_queue(rq, &here, &here, access);
 	if (w) {
 		index = tag_slot(w->place.first, w->place.tags, GET(access, rq, tag));
@@ -345,8 +342,7 @@ static __always_inline int on_setup_out(void *ctx, struct request *rq, struct nv
 	return 0;
 }
 
-/* A kretprobe has no arguments: struct nd_task keeps the entry's, unless another task overwrites
- * them. */
+/* A kretprobe has no arguments: struct nd_task keeps the entry's, unless another task takes it. */
 static __always_inline int on_setup_return(u32 hook)
 {
 	u32 tid = this_task();

@@ -42,11 +42,6 @@ static __always_inline u64 place_number(u64 hctx)
 	return (hctx * 0x9e3779b97f4a7c15ull) >> (64 - ND_PLACE_BITS);
 }
 
-static __always_inline struct nd_place *place_of(struct nd_cpu *cpu, u32 at, u64 hctx)
-{
-	return &cpu->place[at][place_number(hctx)];
-}
-
 static __always_inline int is_of(struct nd_place *p, u64 hctx)
 {
 	return p->hctx == hctx && p->age == places_age;
@@ -154,8 +149,7 @@ static __always_inline void remember(struct nd_place *p, struct request *rq, u32
 	p->hctx = access == ACCESS_BTF ? (u64)rq->mq_hctx : 0;
 }
 
-/* `index`, or the slot that has had this request since before its controller gained queues in a
- * reset, and moved to other slots. */
+/* `index`, or the request's slot before its controller gained queues in a reset, and moved. */
 static __always_inline u32 index_before_move(u32 index, struct nd_queue *e, struct request *rq,
 					     u32 qid, u32 tag)
 {
@@ -221,7 +215,7 @@ static __always_inline struct nd_slot *slot_near(struct request *rq, struct nd_c
 	*followed = 1;
 	if (access == ACCESS_BTF && cpu) {
 		hctx = (u64)rq->mq_hctx;
-		p = place_of(cpu, at, hctx);
+		p = &cpu->place[at][place_number(hctx)];
 		ONE_REGISTER(p);
 		if (is_of(p, hctx)) {
 			s = slot_at(p->first + rq->tag);
@@ -247,8 +241,7 @@ static __always_inline struct nd_slot *slot_of(struct request *rq, struct nd_cpu
 }
 
 /* The entry for the start of a request: by its driver tag, or its scheduler tag. Those are per
- * namespace, so `spread` separates namespaces. If two requests still collide, one loses its start.
- */
+ * namespace, so `spread` separates these. If two requests still collide, one loses its start. */
 static __always_inline struct nd_start *start_entry(s32 internal, u32 tag, u32 first, u32 tags,
 						    u32 spread)
 {
@@ -263,8 +256,7 @@ static __always_inline struct nd_start *start_entry(s32 internal, u32 tag, u32 f
 /* Not a map: the size is constant, and an access costs a third of a map lookup. */
 static struct nd_task tasks[ND_TASKS];
 
-/* The number of this task. Soft interrupts of idle CPUs may submit, too: ND_IDLE_TASK is above all
- * task ids (PID_MAX_LIMIT is 2^22). */
+/* Idle CPUs submit, too (soft interrupts): their numbers are above PID_MAX_LIMIT (2^22). */
 static __always_inline u32 this_task(void)
 {
 	u64 tid = (u32)bpf_get_current_pid_tgid();
@@ -312,8 +304,7 @@ static __always_inline int number_in(u64 name)
 }
 
 /* The controller of a queue, without the driver's types: in sysfs its disk is below it. The admin
- * queue has no disk, but a tag set of the same owner: its commands are followed once an I/O queue
- * has been observed. */
+ * queue has no disk, but a tag set of this owner: known once an I/O queue was observed. */
 static __noinline int instance_by_name(struct request_queue *q)
 {
 	struct blk_mq_tag_set *set = BPF_CORE_READ(q, tag_set);
@@ -365,8 +356,7 @@ static __always_inline struct nd_ctrl *ctrl_of(struct request *rq, struct reques
 	return bpf_map_lookup_elem(&ctrls, instance);
 }
 
-/* Whether types from a file fit the kernel: the controller must own the queue's tags, and its
- * device must have its number. */
+/* Whether types from a file fit: the controller owns the tags, and its device has its number. */
 static __noinline int fits(struct request_queue *q, u64 ctrl, u32 instance)
 {
 	u64 set = (u64)BPF_CORE_READ(q, tag_set);
@@ -379,8 +369,7 @@ static __noinline int fits(struct request_queue *q, u64 ctrl, u32 instance)
 	return number_in((u64)BPF_CORE_READ(device, kobj.name)) == (int)instance;
 }
 
-/* A namespace's queue is for I/O, and so is ctrl->connect_q of fabrics, which shares their tag set.
- */
+/* A namespace's queue is for I/O, and so is connect_q of fabrics, which shares their tag set. */
 static __always_inline u32 is_io(struct request_queue *q, u64 ctrl, enum nd_access access)
 {
 	u64 tags;

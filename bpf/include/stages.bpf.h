@@ -10,8 +10,7 @@
  *   submission      block_bio_queue                                     request
  *       |-- throttle --|-- block --|- freeze -|- zone -|- iocost -|- wbt -|- tag -|
  *
- * `block` is what is left of the whole. In time lines it comes first, although some of it lies
- * between the waits. */
+ * `block` is the rest. In time lines it comes first, although some of it lies between the waits. */
 static __always_inline void wait_add(struct nd_hist *h, u64 ns, int atomic)
 {
 	if (ns)
@@ -23,6 +22,7 @@ static __always_inline u64 stages_before(struct nd_cell *c, struct nd_slot *s, u
 					 int atomic)
 {
 	struct nd_waits *w = waits_in(s);
+	u32 enter;
 	u64 rest;
 
 	if (!cfg_waits || !(saw & ND_SAW_BIO))
@@ -30,7 +30,8 @@ static __always_inline u64 stages_before(struct nd_cell *c, struct nd_slot *s, u
 	rest = first - w->bio_ns - to_enter(w) - w->iocost_ns - w->wbt_ns - w->tag_ns;
 	hist_add(&c->hist[BEFORE_BIO], rest, atomic);
 	wait_add(&c->hist[BEFORE_SUBMIT], w->bio_ns - w->submit_ns, atomic);
-	wait_add(&c->hist[entering(w)], to_enter(w), atomic);
+	enter = w->freeze_ns & ND_FOR_ZONE ? BEFORE_ZONE : BEFORE_FREEZE;
+	wait_add(&c->hist[enter], to_enter(w), atomic);
 	wait_add(&c->hist[BEFORE_IOCOST], w->iocost_ns, atomic);
 	wait_add(&c->hist[BEFORE_WBT], w->wbt_ns, atomic);
 	wait_add(&c->hist[BEFORE_TAG], w->tag_ns, atomic);
@@ -39,8 +40,7 @@ static __always_inline u64 stages_before(struct nd_cell *c, struct nd_slot *s, u
 
 /* Drops the points that were not observed or are not between their neighbours, and leaves the
  * others in s->saw. A doorbell after the CQE is the late return of the submitting function; an
- * interrupt before the doorbell was already running; any other point out of order counts as
- * negative.
+ * interrupt before the doorbell was already running; any other out of order is negative.
  * The pattern is in the map, not in a register: the verifier would follow each of its 128 values
  * through the rest of the program (half a million instructions instead of some thousands). */
 static __always_inline void validate_points(struct nd_slot *s, u64 complete, u32 mode)
@@ -260,8 +260,7 @@ static __noinline void finish_partial(struct nd_slot *s, struct nd_cpu *cpu, u64
 	*saw = 0;
 	if (cfg_mode != ND_MODE_TOTAL)
 		validate_points(s, complete ? complete : ~0ull, cfg_mode);
-	/* Neither a CQE nor a completion follows the doorbell: it may be the late return of the
-	 * submitting function, after both. */
+	/* No CQE or completion follows: it may be the late return of the submitting function. */
 	if (!complete && (*saw & (ND_SAW_DOORBELL | ND_SAW_CQE)) == ND_SAW_DOORBELL) {
 		*saw &= ~ND_SAW_DOORBELL;
 		count(ND_UNSURE_DOORBELL);

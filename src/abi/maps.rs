@@ -29,8 +29,8 @@ pub(super) use skel::types::{
 };
 pub use skel::types::{
     nd_by, nd_by_cgroup, nd_config, nd_control, nd_end_of_recovery, nd_host_count, nd_host_flag,
-    nd_host_limit, nd_limit, nd_mode, nd_spdk_call, nd_stack_at, nd_trace, nd_usdt_cookie,
-    nd_usdt_count, nd_usdt_limit, nd_who,
+    nd_host_limit, nd_limit, nd_mode, nd_spdk_call, nd_stack_at, nd_trace, nd_usdt_count,
+    nd_usdt_limit, nd_who,
 };
 use std::array;
 use std::mem::{offset_of, size_of};

@@ -38,8 +38,8 @@ static void begin(u32 first_slot, u32 recover)
 	the_io.rq = (struct request){
 		.q = &the_queue, .mq_hctx = &the_hctx, .tag = 3, .internal_tag = -1};
 	the_io.pdu = (struct nvme_request){.ctrl = &the_ctrl, .cmd = &the_io.sqe};
-	the_io.sqe.common.nsid = 1;
-	the_io.sqe.common.opcode = 2;
+	the_io.sqe.nsid = 1;
+	the_io.sqe.opcode = 2;
 	on_control(ND_CONTROL_BEGIN, 0);
 }
 
@@ -48,7 +48,7 @@ static void set_up(void)
 	struct request *rq = &the_io.rq;
 
 	rq->deadline = ++now_jiffies + rq->timeout;
-	the_io.sqe.common.command_id = (the_io.pdu.genctr & 0xf) << 12 | rq->tag;
+	the_io.sqe.command_id = (the_io.pdu.genctr & 0xf) << 12 | rq->tag;
 	on_start(rq, ND_HOOK_START_BTF, ACCESS_BTF);
 	on_setup_out(0, rq, &the_io.sqe, 0, ND_HOOK_SETUP_OUT_BTF, ACCESS_BTF);
 }

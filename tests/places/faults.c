@@ -156,7 +156,7 @@ static void start(struct io *io)
 	RUN(START_BTF, on_start(&io->rq, hook, ACCESS_BTF));
 	io->start_to = ++now_ns;
 	io->pdu.retries = 0;
-	io->sqe.common.opcode = filters && random_below(2) ? WRITE : READ;
+	io->sqe.opcode = filters && random_below(2) ? WRITE : READ;
 	io->again = 0;
 	if (!random_below(16))
 		release(io);
@@ -178,14 +178,14 @@ static void set_up(struct io *io)
 	RUN(SETUP_IN_FENTRY, on_setup_in(0, &io->rq, 0, hook, ACCESS_BTF));
 	to = ++now_ns;
 	io->pdu.genctr += old_driver;
-	io->sqe.common.command_id = (io->pdu.genctr & 0xf) << 12 | io->rq.tag;
-	t = &truths[q][io->sqe.common.command_id];
+	io->sqe.command_id = (io->pdu.genctr & 0xf) << 12 | io->rq.tag;
+	t = &truths[q][io->sqe.command_id];
 	/* a rejected command keeps its id, and is the same command for the programs */
 	if (t->active != ACTIVE) {
 		retire(t);
 		t->active = ACTIVE;
 	}
-	t->rejected = io->sqe.common.opcode == WRITE;
+	t->rejected = io->sqe.opcode == WRITE;
 	io->truth = t;
 	if (!io->pdu.retries) {
 		t->from[P_START] = io->start_from;
@@ -317,7 +317,7 @@ static void advance(struct task *t)
 	case RUN:
 		if (t->step == 0) {
 			set_up(io);
-			t->cids[t->i] = io->sqe.common.command_id;
+			t->cids[t->i] = io->sqe.command_id;
 			if (t->what == SINGLE && !random_below(12)) { /* no memory to map it */
 				fexit_queue_rq(t, t->i, 1, 9);
 				requeued++;
@@ -341,7 +341,7 @@ static void advance(struct task *t)
 	case BATCH:
 		if (t->step == 0) {
 			set_up(io);
-			t->cids[t->i] = io->sqe.common.command_id;
+			t->cids[t->i] = io->sqe.command_id;
 			issue(io);
 			if (++t->i == t->n) {
 				t->i = 0;
@@ -458,7 +458,7 @@ static void make_world(void)
 						  .tag = t,
 						  .internal_tag = -1};
 			io->pdu = (struct nvme_request){.ctrl = &the_ctrl, .cmd = &io->sqe};
-			io->sqe.common.nsid = 1;
+			io->sqe.nsid = 1;
 		}
 	}
 }

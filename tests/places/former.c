@@ -43,15 +43,15 @@ static void make(struct io *io, int internal, u32 generation)
 {
 	io->rq = (struct request){.q = &the_queue, .mq_hctx = &hctx, .internal_tag = internal};
 	io->pdu = (struct nvme_request){.ctrl = &the_ctrl, .cmd = &io->sqe, .genctr = generation};
-	io->sqe.common.opcode = 2;
-	io->sqe.common.nsid = 1;
+	io->sqe.opcode = 2;
+	io->sqe.nsid = 1;
 }
 
 static void set_up(struct io *io, u32 tag)
 {
 	io->rq.tag = tag;
 	io->rq.start_time_ns = now_ns;
-	io->sqe.common.command_id = (io->pdu.genctr & 0xf) << 12 | tag;
+	io->sqe.command_id = (io->pdu.genctr & 0xf) << 12 | tag;
 	on_setup_out(0, &io->rq, &io->sqe, 0, ND_HOOK_SETUP_OUT_BTF, ACCESS_BTF);
 }
 
@@ -144,7 +144,7 @@ static int is_lost_flush(u32 generation, u32 later)
 	first.rq.tag = 1;
 	first.rq.deadline = now_jiffies + 2;
 	first.rq.start_time_ns = now_ns;
-	first.sqe.common.command_id = (generation & 0xf) << 12 | 1;
+	first.sqe.command_id = (generation & 0xf) << 12 | 1;
 	end_flush();
 	for (u32 n = 0; n < later; n++) {
 		set_up(&first, 2);

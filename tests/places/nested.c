@@ -154,7 +154,7 @@ static void set_up(struct io *io)
 	struct blk_mq_queue_data bd = {.rq = &io->rq, .last = 1};
 
 	io->busy = 1;
-	io->sqe.common.command_id = (io->pdu.genctr & 0xf) << 12 | io->rq.tag;
+	io->sqe.command_id = (io->pdu.genctr & 0xf) << 12 | io->rq.tag;
 	io->rq.state = MQ_RQ_IN_FLIGHT;
 	io->rq.deadline = ++now_jiffies + io->rq.timeout;
 	PROGRAM(on_start(&io->rq, ND_HOOK_START_BTF, ACCESS_BTF));
@@ -274,8 +274,8 @@ static void make(void)
 						  .__data_len = 4096,
 						  .internal_tag = -1};
 			io->pdu = (struct nvme_request){.ctrl = &the_ctrl, .cmd = &io->sqe};
-			io->sqe.common.nsid = 1;
-			io->sqe.common.opcode = 1 + q % 2;
+			io->sqe.nsid = 1;
+			io->sqe.opcode = 1 + q % 2;
 		}
 	}
 }

@@ -9,7 +9,7 @@ use libbpf_rs::{Link, UsdtOpts};
 use super::attach::load;
 use super::count;
 use super::process::Found;
-use crate::abi::{nd_usdt_cookie, nd_usdt_count, nd_usdt_limit};
+use crate::abi::{nd_usdt_count, nd_usdt_limit};
 use crate::error::{Failure, Kind};
 use crate::machine::System;
 use crate::model::ledger::HostLedger;
@@ -24,7 +24,7 @@ use anyhow::{Error, Result};
 /// Bytes of a text, with its end.
 const TEXT: usize = nd_usdt_limit::ND_USDT_TEXT.0 as usize;
 /// Where the mask of texts is in the cookie of a probe.
-const TEXT_SHIFT: u32 = nd_usdt_cookie::ND_USDT_TEXT_SHIFT.0;
+const TEXT_SHIFT: u32 = nd_usdt_limit::ND_USDT_TEXT_SHIFT.0;
 /// The program.
 const PROGRAM: &str = "usdt_hit";
 
