@@ -90,7 +90,7 @@ static void command(int instance, struct space *s, int h)
 {
 	u32 tag = random_below(TAGS), qid = s == &world[instance].admin ? 0 : (u32)h + 1;
 	struct request *rq = &rq_memory[s->hctx[h]][tag].rq;
-	struct nvme_command sqe = {.common = {.opcode = 2, .nsid = 1}};
+	struct nvme_command sqe = {.opcode = 2, .nsid = 1};
 	struct nd_slot *slot = &slot_map[ctrl_map[instance].base + qid * STRIDE + tag];
 	int before = cells_asked, id = world[instance].born << 8 | s->queue;
 	u64 start;
@@ -125,7 +125,7 @@ static void command(int instance, struct space *s, int h)
 static void move_during_command(int instance, struct space *s, int h)
 {
 	struct request *rq = &rq_memory[s->hctx[h]][0].rq, *other = &rq_memory[s->hctx[h]][1].rq;
-	struct nvme_command sqe = {.common = {.opcode = 2, .nsid = 1}}, next = sqe;
+	struct nvme_command sqe = {.opcode = 2, .nsid = 1}, next = sqe;
 	struct nd_ctrl *ctrl = &ctrl_map[instance];
 	u32 half = CTRLS * STRIDE * (1 + QUEUES), at = ctrl->base + ((u32)h + 1) * STRIDE;
 	int meanwhile = (int)random_below(2), before = cells_asked;
@@ -139,7 +139,7 @@ static void move_during_command(int instance, struct space *s, int h)
 	ctrl->base = ctrl->base < half ? ctrl->base + half : ctrl->base - half;
 	on_control(ND_CONTROL_FORGET, 0);
 	if (meanwhile) {
-		next.common.command_id = 1;
+		next.command_id = 1;
 		on_start(other, ND_HOOK_START_BTF, ACCESS_BTF);
 		on_setup_out(0, other, &next, 0, ND_HOOK_SETUP_OUT_BTF, ACCESS_BTF);
 	}
