@@ -12,6 +12,7 @@ use crate::model::nvme_latency::LatBuckets;
 use crate::model::origin::Who;
 use crate::model::stack::StackAt;
 use crate::model::stage::StageSet;
+use crate::model::text::Text;
 use crate::model::timeline::total_ns;
 use crate::probe::catalog::Method;
 use crate::units::{parse_latency, parse_share, parse_size};
@@ -409,7 +410,7 @@ impl Settings {
         let disk = self.window.disk.as_ref().map(|disk| {
             // these are the disk's
             (filter.ctrls, filter.nsids) = <_>::default();
-            format!("--disk {}", quoted(disk))
+            Text::from(format!("--disk {}", quoted(disk))).to_string()
         });
         let filter = Some(filter.text()).filter(|text| !text.is_empty());
         let Outcome { slow, errors } = self.outcome();

@@ -130,9 +130,6 @@ impl<'o> Painter<'o> {
             let unmatched = run.file().and_then(FileReader::unmatched);
             return Ok(Some(nothing(quantity, left_out, unmatched)));
         }
-        let disk = options.settings.window.disk.iter();
-        let disk = disk.map(|disk| Text::from(format!("--disk {disk}")).to_string());
-        let choice = Some(options.settings.choice()).filter(|text| !text.is_empty());
         run.header.file = options.from.files.first().map(|path| Text::file_name(path));
         let caption = Caption {
             disks: if disks.len() > 3 {
@@ -141,7 +138,7 @@ impl<'o> Painter<'o> {
                 disks.join(", ")
             },
             run: run.header.text(Theme { color: false }, usize::MAX).trim_end().into(),
-            filter: disk.chain(choice).collect::<Vec<String>>().join(" "),
+            filter: options.settings.choice(),
             quantity,
             block: self.block,
             clock: self.clock,
