@@ -97,7 +97,7 @@ fn a_process_keeps_its_group_when_it_changes_its_name(outcome: &Outcome) {
 fn top_has_a_row_per_process_and_opcode(outcome: &Outcome) {
     let pages = outcome.text("process", "top.out");
     assert!(pages.contains("\n SUBMITTER,OPCODE "), "{pages}");
-    let row = |line: &&str| line[1..].starts_with("fio (") && line.contains(" read ");
+    let row = |line: &&str| line[1..].starts_with("fio[") && line.contains(" read ");
     let rows = pages.lines().filter(|line| !line.is_empty()).filter(row);
     assert!(rows.count() >= 2, "{pages}");
     assert!(!pages.contains('\u{1b}'), "{pages}");

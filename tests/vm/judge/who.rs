@@ -171,7 +171,7 @@ fn patterns_of_submitters_are_those_of_fio(outcome: &Outcome) {
         );
     }
     let text = outcome.text("mapped", "pattern_text.out");
-    assert!(text.contains("write  fio ("), "{text}");
+    assert!(text.contains("write  fio["), "{text}");
 }
 
 /// A kernel whose types of device mapper are not read: a remark says so.
