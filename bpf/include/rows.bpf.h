@@ -134,18 +134,12 @@ __noinline int count_rowless(u64 key, u32 bytes)
 	return 0;
 }
 
-static __always_inline struct nd_cell *cell_of_row(struct nd_cpu *cpu, u32 row)
-{
-	u32 index = cpu->first_cell + row;
-
-	return bpf_map_lookup_elem(&cells, &index);
-}
-
 /* Usually the cell of the slot's previous command. (The topmost bit of the word is ND_KEY_VALID.)
  * Leaves out points in `saw` if few rows are left. */
 static __always_inline struct nd_cell *cell_of(struct nd_slot *s, u32 *saw, struct nd_cpu *cpu)
 {
 	u64 word = s->key;
+	u32 index;
 
 	if ((s64)word >= 0 || ((word >> ND_ROW_BITS) & ND_PATTERN) != *saw) {
 		u64 key = kept_key(s) | *saw;
@@ -161,7 +155,8 @@ static __always_inline struct nd_cell *cell_of(struct nd_slot *s, u32 *saw, stru
 		}
 		s->key = word;
 	}
-	return cell_of_row(cpu, word & (ND_MAX_ROWS - 1));
+	index = cpu->first_cell + (word & (ND_MAX_ROWS - 1));
+	return bpf_map_lookup_elem(&cells, &index);
 }
 
 #endif

@@ -338,17 +338,16 @@ static __always_inline void finish(struct nd_slot *s, struct nd_cpu *cpu, u64 co
 	int usual;
 
 	end_slot(s);
-	if (mode == ND_MODE_TOTAL)
-		usual = s->setup_out_ns && complete >= s->setup_out_ns;
-	else
-		usual = (mode == ND_MODE_FINE ? end >= complete : !end) &&
-			in_order(s, complete, mode);
-	if (!usual || cpu->shares) {
+	usual = mode == ND_MODE_TOTAL ? s->setup_out_ns && complete >= s->setup_out_ns
+				      : in_order(s, complete, mode);
+	if (!usual || (end && end < complete)) {
 		finish_partial(s, cpu, complete, end);
 		return;
 	}
 	if (mode != ND_MODE_TOTAL)
-		s->saw = saw = mode == ND_MODE_FINE ? ND_SAW_ALL : ND_SAW_BASIC;
+		s->saw = saw = mode == ND_MODE_FINE ? ND_SAW_ALL & ~ND_SAW_END : ND_SAW_BASIC;
+	if (end)
+		saw |= ND_SAW_END;
 	saw |= seen_before(s, saw);
 	FORGET(complete);
 	if (cfg_end)
@@ -358,6 +357,11 @@ static __always_inline void finish(struct nd_slot *s, struct nd_cpu *cpu, u64 co
 	c = cell_of(s, &saw, cpu);
 	if (!c) {
 		count_rowless(kept_key(s), s->bytes);
+		return;
+	}
+	if (cpu->shares) {
+		s->saw = saw;
+		add_atomically(c, s, complete, end);
 		return;
 	}
 	if (mode == ND_MODE_TOTAL) {
