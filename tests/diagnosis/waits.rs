@@ -135,6 +135,21 @@ fn a_limit_of_a_cgroup_is_no_limit_of_the_device() {
     assert!(!named(&found).contains(&"rate-cap"), "{:?}", named(&found));
 }
 
+/// blk-throttle looks at each bio, which takes a few microseconds.
+#[test]
+fn a_bio_that_passes_at_once_has_not_waited() {
+    let mut run = Load::default().run(&[]);
+    let mut number = 0;
+    lengthen::wait(&mut run, THROTTLE, |_| {
+        number += 1;
+        if number % 2 == 0 { 4_000_000 } else { 19_000 }
+    });
+    let found = judged(run);
+    let verdict = said(&found, "cgroup-throttle");
+    let impact = format!("{} of {number} commands waited; mean 4.00ms, longest 4.00ms", number / 2);
+    assert!(has(verdict, "impact", &impact), "{verdict:?}");
+}
+
 fn unseen(causes: &[Cause]) -> Run {
     Load::default().without_bios().run(causes)
 }
