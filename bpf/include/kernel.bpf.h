@@ -293,8 +293,8 @@ static __always_inline u64 peek(u64 at)
 /* A field of the struct at an address, up to 64 bits. */
 #define FIELD_AT(at, type, field) peek((at) + bpf_core_field_offset(type, field))
 
-/* Drops verifier trust: slower loads, but for each pointer read through a trusted one, the verifier
- * searches all types four times (btf_nested_type_is_trusted()): ten million instructions. */
+/* Drops verifier trust: slower loads. Otherwise the verifier searches all types four times for each
+ * pointer read through a trusted one (btf_nested_type_is_trusted()): ten million instructions. */
 static __always_inline struct request *drop_trust(struct request *rq)
 {
 	if (HAVE_RDONLY_CAST)

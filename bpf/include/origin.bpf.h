@@ -3,7 +3,7 @@
  * task that submitted each bio, by its address, and a command has the submitter of its first bio.
  * Where a cgroup has limits, blk-throttle looks at a bio before block_bio_queue, which a kernel
  * thread passes if the bio had to wait. With --stages=full the bios of NVMe disks are followed
- * anyway (bio.bpf.h), and this table has only those of device mapper and md. Where a kernel thread
+ * anyway (bio.bpf.h), and this table has only bios of device mapper and md. If a kernel thread
  * submits a clone of device mapper's (dm-crypt, thin pools), the submitter of the original counts.
  * block_bio_complete shows only the end of bios without a request. The others stay until their
  * address is used again, or the table is full: the sector must be the bio's. */

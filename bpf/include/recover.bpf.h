@@ -68,9 +68,9 @@ static __noinline int is_done(u64 rq)
 }
 
 /* Whether the driver has completed the command of this slot. The generation shows it, except after
- * a completion without a CQE (a cancelled command), and repeats after 16 commands. So does a start
- * after the setup (or the CQE): of a later command. Without statistics and scheduler start_time_ns
- * is 0: then the next setup comes to this slot, except of flushes, which always have a start.
+ * a completion without a CQE (a cancelled command), and repeats after 16 commands. A start after
+ * the setup (or the CQE) shows it, too: a later command began. Without statistics and scheduler,
+ * start_time_ns is 0, but the next setup uses this slot (flushes always have a start).
  * With ND_GEN_AT_SETUP, a changed generation only shows that the request was set up again.
  * `rq`: the slot's request, read once, because another CPU may give the slot away meanwhile. */
 static __always_inline int has_completed_of(struct nd_slot *s, u64 rq)

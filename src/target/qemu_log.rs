@@ -76,7 +76,7 @@ impl Reader {
         }
     }
 
-    /// The only command in flight with this id of which this holds.
+    /// The command in flight with this id for which `is_it` holds, if there is only one.
     fn only(&self, cid: u16, is_it: impl Fn(u16, &HostCommand) -> bool) -> Option<Key> {
         let with_cid = self.flying.range((cid, 0)..=(cid, u16::MAX)).take(MOST_QUEUES);
         let mut found = with_cid.filter(|((_, qid), command)| is_it(*qid, command));

@@ -131,7 +131,8 @@ pub struct GroupKeys {
     ///
     /// Instead of rows per disk and opcode. `process`, `comm` (the name of the thread), `cgroup` and
     /// `container` name the task that submitted the bio if known, otherwise the task that called the driver,
-    /// which may be a kernel thread; the report says which. For writeback the cgroup is the one that wrote. `size=16K,64K` makes three classes: up to 16K, up to 64K, and above.
+    /// which may be a kernel thread; the report says which. For writeback the cgroup is the one that wrote.
+    /// `size=16K,64K` makes three classes: up to 16K, up to 64K, and above.
     /// `flags` are FUA, readahead and limited retry; while tracing, only `latency` groups by them, and then
     /// costs as much as `trace`.
     /// Recordings have no priority.

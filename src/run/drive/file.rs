@@ -35,7 +35,7 @@ use crate::run::exit::usage;
 use crate::run::progress::Progress;
 use crate::run::{eprint_note, input, stdout};
 
-/// How it is said which of several recordings is shown.
+/// What tells which of several recordings is shown.
 #[derive(Clone, Copy)]
 pub enum Heading {
     /// By the command itself.

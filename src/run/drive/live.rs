@@ -85,7 +85,7 @@ impl<'l> Live<'l> {
     /// attached.
     ///
     /// # Errors
-    /// Those of `read`; that the programs no longer receive events; the exit code of the program.
+    /// If `read` fails, the programs no longer receive events, or the program of `--exec` fails.
     pub fn run<T>(self, read: impl FnOnce(&mut Run<'_>) -> Result<T>) -> Result<T> {
         let mut run = LiveRun::attach(self)?;
         let done = read(&mut run)?;

@@ -4,13 +4,13 @@
 //! ```text
 //! loop {
 //!     match run.next()? {
-//!         Step::Event(seen) => ...,    // a command, or something else that happened
-//!         Step::Fact(fact) => ...,     // what applies to the events after it
+//!         Step::Event { event, .. } => ...,  // a command, or something else that happened
+//!         Step::Fact(fact) => ...,           // what applies to the events after it
 //!         Step::Tick { now, .. } => ...,     // flush, report, run.wake_at(...)
 //!         Step::Ended => break,
 //!     }
 //! }
-//! let end = run.end()?;                // the ledger
+//! let end = run.end()?;                      // the ledger
 //! ```
 //!
 //! [`Live::run`] begins a run of this machine (live.rs), [`each`] one for each recording (file.rs). `host`
@@ -48,7 +48,7 @@ pub enum Step<'s> {
     /// An event.
     Event {
         event: &'s Event,
-        /// Whether the settings select it. Those of this machine are selected.
+        /// Whether the settings select it. Always true on this machine: the programs filter.
         is_selected: bool,
         names: &'s mut Names,
         /// Commands of a recording after its last ledger, before this event.
@@ -207,7 +207,7 @@ impl<'r> Run<'r> {
 /// what is wrong with one is reported, and the others are read. `streams`: `read` writes while it reads.
 ///
 /// # Errors
-/// Those of `read`, or a recording without an end; one sentence each, with the exit code of its kind.
+/// If `read` fails, or a recording has no end; one sentence each, with the exit code of its kind.
 pub fn each(
     files: Vec<FileReader>,
     heading: Heading,

@@ -33,8 +33,8 @@ pub struct Names {
 }
 
 impl Names {
-    /// Reads the namespaces of this machine. Those of a recording, which [`Names::set`] sets, begin with
-    /// the default.
+    /// Reads the namespaces of this machine. For a recording, start with the default and call
+    /// [`Names::set`].
     pub fn of(system: System) -> Self {
         let paths = Some(CgroupPaths::new(&system));
         let mut names = Self { paths, ..Self::default() };
