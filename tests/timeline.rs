@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `join --format perfetto` of the recordings that tests/join.rs joins. The trace is decoded here by the
-//! numbers of the fields; `make test-export` reads those of `export` by Perfetto's own definitions.
+//! numbers of the fields; `make check-exports` reads the output of `export` by Perfetto's own definitions.
 
 use std::collections::BTreeMap;
 use std::fs;

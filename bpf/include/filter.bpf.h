@@ -133,8 +133,8 @@ static __always_inline u64 charged_cgroup(void)
 	return at;
 }
 
-/* The id of the cgroup that caused the I/O: `at`, that of the bio; if it is the one that the
- * current task is charged to, or there is none, the task's, which may be below it. */
+/* The id of the cgroup that caused the I/O: the bio's (`at`). If that is the one that the current
+ * task is charged to, or there is none, the task's, which may be below it. */
 static __always_inline u64 cgroup_id_of(u64 at)
 {
 	if (at && at != charged_cgroup()) {

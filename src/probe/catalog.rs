@@ -121,7 +121,7 @@ impl Home {
     }
 }
 
-/// What a hook is attached to: a function or a tracepoint of this kernel. Those of other processes
+/// What a hook is attached to: a function or a tracepoint of this kernel. Probes in other processes
 /// (uprobes, USDT probes: session/host) are not planned: their executable decides, not the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target {

@@ -157,8 +157,8 @@ impl Planner<'_> {
     }
 
     /// Why this kprobe of the completing side would miss events; `None` if it would not. Unless a
-    /// method is given, kprobes are used on one side only. Those of the submitting side are
-    /// interrupted by programs of the completing side, which are then skipped.
+    /// method is given, kprobes are used on one side only: on the submitting side, programs of the
+    /// completing side would interrupt them, and be skipped.
     fn would_starve(&self, candidate: &Candidate, so_far: &[PointPlan]) -> Option<Reason> {
         let free = self.policy.only.is_none() && self.facts.preemption != Preemption::RealTime;
         let at_completion = match candidate.role {

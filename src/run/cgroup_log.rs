@@ -22,10 +22,10 @@ pub struct CgroupLog {
     paths: CgroupPaths,
     /// `None`: the file has the names.
     pseudonyms: Option<Pseudonyms>,
-    /// Those that were looked up.
+    /// The ids that were looked up.
     seen: HashSet<u64>,
     bytes: usize,
-    /// Those of the last command that has any.
+    /// The ids of the last command that has any.
     last: [u64; 3],
 }
 

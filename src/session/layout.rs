@@ -60,7 +60,7 @@ pub struct Capacity {
 }
 
 impl Capacity {
-    /// That of this machine.
+    /// The budget of this machine.
     ///
     /// # Errors
     /// If the kernel does not report how many CPUs it can ever have.

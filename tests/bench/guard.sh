@@ -3,7 +3,7 @@
 # above recorded.json, or above its limit there. With --record, writes recorded.json. Takes about a minute.
 #
 # QEMU's null device answers by the real clock, so figures vary by up to 4 % with the load of this
-# machine. If those of one guest are above a limit, one or two more are measured, and the median counts.
+# machine. If one guest is above a limit, one or two more are measured, and the median counts.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

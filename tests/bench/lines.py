@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """lines.py LIMIT DIRECTORY...: prints the table of lines.sh from the directories of its guests.
 
-For each tool: the stores per command to lines that another CPU wrote last, above those of the load
-without a tool, in all of the kernel, those of BPF programs alone, with the programs that have most, and
-those to BPF maps, of programs and of helpers, with the maps that have most.
+For each tool: the stores per command to lines that another CPU wrote last, beyond what the load alone makes:
+in all of the kernel; in BPF programs, naming those with most; to BPF maps, by programs and helpers, naming
+the maps with most.
 Fails if the programs of our modes have more than LIMIT, or were not measured. `-`: no limit.
 """
 import bisect

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Marks that the load generator executes inside the guest for the plugin. A mark is an instruction
- * without effect, which the plugin finds when QEMU translates it. That of x86,
+ * without effect, which the plugin finds when QEMU translates it. On x86,
  * `nopl disp32(%rax,%rax,1)`, holds a number that no compiler uses for padding. That of arm64,
  * `movz xzr`, holds the lower half of the number.
  */

@@ -80,7 +80,7 @@ def read_counts(path):
 
 
 def fold(blocks, symbols, counted):
-    """Instructions per command, by symbol: on all CPUs, and on that of the load."""
+    """Instructions per command, by symbol: on all CPUs, and on the CPU of the load."""
     everywhere, in_path = collections.Counter(), collections.Counter()
     for address, first, others in blocks:
         _, name = symbols.before(address)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# check.sh TOOL [RECORDING...]: compares the exports of recordings (those of tests) with
+# check.sh TOOL [RECORDING...]: compares the exports of recordings (the tests' own) with
 # what TOOL shows of them, by readers of other projects. They are installed by pip into
 # target/exports-venv, once. Also checks contrib/daemonset.yaml against the schema of Kubernetes.
 set -euo pipefail

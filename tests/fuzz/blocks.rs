@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Inputs for readers of recordings: parts, of which a recording with right checksums is made.
+//! Inputs for readers of recordings: parts that make up a recording with right checksums.
 //!
 //! A part is its kind, flags, number of events (4 bytes), time (8), length of its payload (4), and the
 //! payload before compression. So a changed byte reaches the decoders, and not only the checks.

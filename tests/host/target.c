@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
  * A stand-in for SPDK's NVMe-oF target: functions of the same names, whose structures have their
- * fields where those of a release have them, and USDT notes. It does nothing else that SPDK
+ * fields where a release has them, and USDT notes. It does nothing else that SPDK
  * does.
  *
  *   target COUNT   waits for a line, serves COUNT commands, prints each as JSON, waits for a line

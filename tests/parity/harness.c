@@ -171,7 +171,7 @@ static void histogram(const struct nd_hist *h)
 	printf(" %llu %d %llu %llu", n, last, h->sum_ns, h->max_ns);
 }
 
-/* The waits of a command: its points before the request are those of the question. */
+/* The waits of a command: its points before the request come from the question. */
 static void waits_of(struct nd_slot *s, u32 mode)
 {
 	u64 t[7];

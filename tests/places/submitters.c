@@ -18,7 +18,7 @@
 #include "stubs.h"
 
 #define BIOS	   6
-#define TASKS	   4 /* thread ids from 1 on; the last is that of writeback */
+#define TASKS	   4 /* thread ids from 1 on; the last is writeback */
 #define DISPATCHER 99
 #define BLOCK	   4096
 
@@ -122,7 +122,7 @@ static void dispatch(u32 i)
 	submit(i, DISPATCHER, 0);
 }
 
-/* The sector after the last one here, the same again, or that of another bio. */
+/* The sector after the last one here, the same again, or another bio's. */
 static void choose(struct bvec_iter *iter)
 {
 	if (random_below(3) == 0)

@@ -23,7 +23,7 @@ begin shipped
 refused doctor "$NVME_DEEP" doctor --json
 measured auto --stages=fine
 
-# The offsets are those of another kernel, which the first command shows.
+# The offsets belong to another kernel, which the first command shows.
 begin other
 tool total latency --json --btf "/tmp/$other.btf"
 tool fine latency --stages=fine --json --btf "/tmp/$other.btf" 0.5

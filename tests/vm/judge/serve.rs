@@ -26,7 +26,7 @@ fn stored(outcome: &Outcome, metric: &str) -> Vec<(Value, u64)> {
     series.collect()
 }
 
-/// Those of nvme0's I/O queues, by opcode, with the given labels only.
+/// The values of nvme0's I/O queues, by opcode, with the given labels only.
 fn of_opcodes(all: &[(Value, u64)], labels: &[(&str, &str)]) -> BTreeMap<String, u64> {
     let mut sums = BTreeMap::new();
     for (series, value) in all {
