@@ -503,38 +503,48 @@ static __always_inline int on_bio_start(u64 bio, u32 hook)
 	return 0;
 }
 
-/* Looks for the bio that got the request. Other requests may have been merged into it: the first
- * counts, as for the kernel. Returns when that was; 0: not known. */
-static __noinline u64 take_begun(struct request *rq, struct nd_slot *to)
+/* Takes the waits of a bio of a request, if it began before `start` (0: none yet), and returns when
+ * it began. Not static: the verifier verifies it once, not for each bio. */
+__noinline u64 take_begun_of(u64 bio, u32 index, u64 start)
 {
-	u64 bio = FIELD_AT((u64)rq, struct request, bio), start = 0;
+	struct nd_slot *to = slot_at(index);
 	struct nd_begun *w;
 
-	for (u32 i = 0; i < ND_CHAIN; i++) {
-		if (!bio)
-			break;
-		w = bpf_map_lookup_elem(&begun, &bio);
-		if (w) {
-			if (!start || w->waits.also < start) {
-				*waits_in(to) = w->waits;
-				if (FOLLOWS_SUBMITTERS)
-					to->origin.by = w->by;
-				start = w->waits.also;
-			}
-			bpf_map_delete_elem(&begun, &bio);
-		}
+	if (!cfg_waits || !to)
+		return start;
+	w = bpf_map_lookup_elem(&begun, &bio);
+	if (!w)
+		return start;
+	if (!start || w->waits.also < start) {
+		*waits_in(to) = w->waits;
+		if (FOLLOWS_SUBMITTERS)
+			to->origin.by = w->by;
+		start = w->waits.also;
+	}
+	bpf_map_delete_elem(&begun, &bio);
+	return start;
+}
+
+/* Looks for the bio that got the request. Other requests may have been merged into it: the first
+ * counts, as for the kernel. Returns when that was; 0: not known. */
+static __noinline u64 take_begun(struct request *rq, u32 index)
+{
+	u64 bio = FIELD_AT((u64)rq, struct request, bio), start = 0;
+
+	for (u32 i = 0; i < ND_CHAIN && bio; i++) {
+		start = take_begun_of(bio, index, start);
 		bio = BIO_FIELD(bio, bi_next);
 	}
 	return start;
 }
 
 /* The slot and the entry of the tag get the waits. */
-static __always_inline u64 start_of_bios(struct nd_slot *s, struct nd_start *st, struct request *rq,
-					 enum nd_access access)
+static __always_inline u64 start_of_bios(struct nd_slot *s, u32 index, struct nd_start *st,
+					 struct request *rq, enum nd_access access)
 {
 	u64 pdu = pdu_of(rq), start;
 
-	start = take_begun(access == ACCESS_BTF ? drop_trust(rq) : rq, s);
+	start = take_begun(access == ACCESS_BTF ? drop_trust(rq) : rq, index);
 	waits_in(s)->also = 0;
 	if (start && st) {
 		st->begun.waits = *waits_in(s);
@@ -561,52 +571,43 @@ static __always_inline int on_bio_merged(u64 bio, u32 hook)
 	return 0;
 }
 
-struct nd_chain {
-	u64 bio;       /* the next one */
-	u64 oldest_ns; /* the earliest submission */
-	u64 count;
-};
-
-/* Counts the bios of a request, and takes those that were merged out of the table. */
-static __noinline int follow_chain(struct nd_chain *c)
+/* Takes a bio that was merged out of the table. Returns the earlier one of its submission and
+ * `oldest`. Not static: see take_begun_of(). */
+__noinline u64 take_merged(u64 bio, u64 oldest)
 {
 	struct nd_bio *b;
 
-	if (!c)
-		return 0;
-	for (u32 i = 0; i < ND_CHAIN; i++) {
-		u64 bio = c->bio;
-
-		if (!bio)
-			break;
-		b = bpf_map_lookup_elem(&bios, &bio);
-		if (b && b->submit_ns && b->submit_ns < c->oldest_ns)
-			c->oldest_ns = b->submit_ns;
-		if (b)
-			drop_entry(bio);
-		c->count++;
-		c->bio = BIO_FIELD(bio, bi_next);
-	}
-	return 0;
+	if (!cfg_waits)
+		return oldest;
+	b = bpf_map_lookup_elem(&bios, &bio);
+	if (!b)
+		return oldest;
+	if (b->submit_ns && b->submit_ns < oldest)
+		oldest = b->submit_ns;
+	drop_entry(bio);
+	return oldest;
 }
 
 /* Notes a command's bios and how long the oldest has waited. After a requeue this is known. */
 static __always_inline void note_bios(struct nd_slot *s, struct nd_start *st, struct request *rq)
 {
-	struct nd_chain c = {};
+	u64 bio, next, oldest, n = 1;
 
 	if (!cfg_trace || !s->start_ns || s->waits.start_ns != s->start_ns || s->waits.also)
 		return;
-	c.bio = FIELD_AT((u64)rq, struct request, bio);
-	if (!c.bio)
+	bio = FIELD_AT((u64)rq, struct request, bio);
+	if (!bio)
 		return;
-	c.oldest_ns = s->waits.submit_ns;
-	if (BIO_FIELD(c.bio, bi_next))
-		follow_chain(&c);
-	else
-		c.count = 1;
-	s->waits.also = c.count << ND_BIOS_SHIFT |
-			((s->setup_out_ns - c.oldest_ns) & ((1ULL << ND_BIOS_SHIFT) - 1));
+	oldest = s->waits.submit_ns;
+	next = BIO_FIELD(bio, bi_next);
+	if (next) /* this one may have been merged in front of it */
+		oldest = take_merged(bio, oldest);
+	for (; next && n < ND_CHAIN; n++) {
+		oldest = take_merged(next, oldest);
+		next = BIO_FIELD(next, bi_next);
+	}
+	s->waits.also =
+		n << ND_BIOS_SHIFT | ((s->setup_out_ns - oldest) & ((1ULL << ND_BIOS_SHIFT) - 1));
 	if (st && st->begun.waits.start_ns == s->start_ns)
 		st->begun.waits.also = s->waits.also;
 }

@@ -73,18 +73,18 @@ static __always_inline u8 announcement_of(struct nd_task *t, u32 n)
 	return announced_how(old, n, depth, t->event_index, (u16)peek(index));
 }
 
-static __always_inline void announce(struct nd_task *t, u32 i, u32 tid, u64 now, u8 beside)
+/* Not static: the verifier verifies it once, not for each entry of the list. */
+__noinline int announce(u32 index, u32 tid, u64 now, u32 beside)
 {
-	struct nd_slot *s = slot_at(t->slot[i]);
+	struct nd_slot *s = slot_at(index);
 
-	/* One condition, not three: the verifier explores this once per list entry. */
-	if (s && !((s->tid ^ tid) | (s->state ^ ND_OPEN) | s->doorbell_ns)) {
-		if (cfg_context)
-			s->beside = beside;
+	if (s && s->tid == tid && s->state == ND_OPEN && !s->doorbell_ns) {
+		s->beside = beside;
 		s->doorbell_ns = now;
 	} else {
 		count(ND_LATE_DOORBELL);
 	}
+	return 0;
 }
 
 /* Whether the driver has announced exactly as many entries as commands wait. If not, a setup was
@@ -122,7 +122,7 @@ static __always_inline int ring_doorbell(u64 rq)
 	for (u32 i = 0; i < ND_TASK_SLOTS; i++) {
 		if (i >= n)
 			return 0;
-		announce(t, i, tid, now, beside);
+		announce(t->slot[i], tid, now, beside);
 	}
 	return 0;
 }

@@ -159,4 +159,27 @@ static __always_inline struct nd_cell *cell_of(struct nd_slot *s, u32 *saw, stru
 	return bpf_map_lookup_elem(&cells, &index);
 }
 
+/* Adds to a stage of a row, for commands that were observed in part. Not static: see row_slow(). */
+__noinline int add_interval(u32 row, u32 stage, u64 ns)
+{
+	struct nd_cpu *cpu = this_cpu();
+	struct nd_cell *c;
+	u32 index;
+
+	if (!cpu)
+		return 0;
+	index = cpu->first_cell + (row & (ND_MAX_ROWS - 1));
+	c = bpf_map_lookup_elem(&cells, &index);
+	if (!c)
+		return 0;
+	if (cfg_mode == ND_MODE_FINE)
+		BELOW(stage, ND_STAGES_FINE);
+	else
+		BELOW(stage, ND_STAGES_BASIC);
+	if (cfg_mode == ND_MODE_TOTAL)
+		stage = 0;
+	hist_add(&c->hist[stage], ns, 1);
+	return 0;
+}
+
 #endif

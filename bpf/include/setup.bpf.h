@@ -315,7 +315,7 @@ static __always_inline int on_setup_out(void *ctx, struct request *rq, struct nv
 		start = close_slot(s, index, rq, cid, has_completed(s));
 	st = take_start(rq, index, cid, &w->place, &start, &last, access);
 	if (cfg_waits && cfg_start_bio && !start)
-		start = start_of_bios(s, st, rq, access);
+		start = start_of_bios(s, index, st, rq, access);
 	take_submitter(s, st, rq, start, access);
 	found = fill_slot(s, rq, cmd, w, 1, access);
 	if (found != WANTED) {

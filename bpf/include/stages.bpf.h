@@ -161,23 +161,17 @@ struct nd_walk {
 	u64 last;
 	u64 stages; /* how many have ended */
 	u32 stage;  /* that the last point began */
+	u32 row;
 };
 
 /* Ends a stage, and begins the next one, unless the point was not observed (`ns` is 0). The
  * verifier must forget the numbers, or it would follow every pattern of points. */
-static __always_inline void reach(struct nd_walk *w, struct nd_cell *c, u64 ns, u32 next,
-				  int atomic)
+static __always_inline void reach(struct nd_walk *w, u64 ns, u32 next)
 {
-	u32 stage = w->stage;
-
 	if (!ns)
 		return;
 	if (w->last) {
-		if (cfg_mode == ND_MODE_FINE)
-			BELOW(stage, ND_STAGES_FINE);
-		else
-			BELOW(stage, ND_STAGES_BASIC);
-		hist_add(&c->hist[stage], ns - w->last, atomic);
+		add_interval(w->row, w->stage, ns - w->last);
 		w->stages++;
 	} else {
 		w->first = ns;
@@ -192,13 +186,13 @@ static __always_inline void reach(struct nd_walk *w, struct nd_cell *c, u64 ns, 
 
 #define SEEN(bit, ns) (*(volatile u16 *)&s->saw & (bit) ? (ns) : 0)
 
-/* Adds the intervals between the points of `s->saw`. Where one is missing, stages are merged. */
-static __always_inline void add_intervals(struct nd_cell *c, struct nd_slot *s, u64 complete,
-					  u64 end, int atomic)
+/* Adds the intervals between the points of `s->saw`. Where one is missing, stages are merged.
+ * Atomic: other CPUs may use the cell, and rare programs may interrupt the usual one. */
+static __noinline int add_intervals(struct nd_cell *c, struct nd_slot *s, u64 complete, u64 end)
 {
 	int fine = cfg_mode == ND_MODE_FINE,
 	    total = fine ? ND_STAGES_FINE - 1 : ND_STAGES_BASIC - 1;
-	struct nd_walk w = {};
+	struct nd_walk w = {.row = s->key & (ND_MAX_ROWS - 1)};
 
 	if (cfg_mode == ND_MODE_TOTAL) {
 		total = 0;
@@ -206,42 +200,28 @@ static __always_inline void add_intervals(struct nd_cell *c, struct nd_slot *s, 
 		w.last = complete;
 		w.stages = w.first && complete;
 	} else {
-		reach(&w, c, SEEN(ND_SAW_START, s->start_ns), 0, atomic);
+		reach(&w, SEEN(ND_SAW_START, s->start_ns), 0);
 		if (fine)
-			reach(&w, c, SEEN(ND_SAW_SETUP_IN, s->setup_in_ns), FINE_SETUP, atomic);
-		reach(&w, c, s->setup_out_ns, fine ? FINE_MAP : BASIC_SUBMIT, atomic);
+			reach(&w, SEEN(ND_SAW_SETUP_IN, s->setup_in_ns), FINE_SETUP);
+		reach(&w, s->setup_out_ns, fine ? FINE_MAP : BASIC_SUBMIT);
 		if (fine)
-			reach(&w, c, SEEN(ND_SAW_ISSUE, s->issue_ns), FINE_SUBMIT, atomic);
-		reach(&w, c, SEEN(ND_SAW_DOORBELL, s->doorbell_ns),
-		      fine ? FINE_DEVICE : BASIC_DEVICE, atomic);
+			reach(&w, SEEN(ND_SAW_ISSUE, s->issue_ns), FINE_SUBMIT);
+		reach(&w, SEEN(ND_SAW_DOORBELL, s->doorbell_ns), fine ? FINE_DEVICE : BASIC_DEVICE);
 		if (fine)
-			reach(&w, c, SEEN(ND_SAW_IRQ, s->irq_ns), FINE_IRQ, atomic);
-		reach(&w, c, SEEN(ND_SAW_CQE, s->cqe_ns), fine ? FINE_COMPLETE : BASIC_COMPLETE,
-		      atomic);
-		reach(&w, c, complete, fine ? FINE_END : BASIC_COMPLETE, atomic);
+			reach(&w, SEEN(ND_SAW_IRQ, s->irq_ns), FINE_IRQ);
+		reach(&w, SEEN(ND_SAW_CQE, s->cqe_ns), fine ? FINE_COMPLETE : BASIC_COMPLETE);
+		reach(&w, complete, fine ? FINE_END : BASIC_COMPLETE);
 		if (fine)
-			reach(&w, c, SEEN(ND_SAW_END, end), FINE_END, atomic);
+			reach(&w, SEEN(ND_SAW_END, end), FINE_END);
 	}
 	if (w.stages) {
 		if (fine)
-			w.first = stages_before(c, s, w.first, *(volatile u16 *)&s->saw, atomic);
-		hist_add(&c->hist[total], w.last - w.first, atomic);
+			w.first = stages_before(c, s, w.first, *(volatile u16 *)&s->saw, 1);
+		add_interval(w.row, total, w.last - w.first);
 	} else {
-		add(&c->unmeasured, 1, atomic);
+		add(&c->unmeasured, 1, 1);
 	}
-	add(&c->bytes, s->bytes, atomic);
-}
-
-static __noinline int add_merged(struct nd_cell *c, struct nd_slot *s, u64 complete, u64 end)
-{
-	add_intervals(c, s, complete, end, 0);
-	return 0;
-}
-
-/* The same for cells that several CPUs add to, or programs that interrupt each other. */
-static __noinline int add_atomically(struct nd_cell *c, struct nd_slot *s, u64 complete, u64 end)
-{
-	add_intervals(c, s, complete, end, 1);
+	add(&c->bytes, s->bytes, 1);
 	return 0;
 }
 
@@ -287,11 +267,7 @@ static __noinline void finish_partial(struct nd_slot *s, struct nd_cpu *cpu, u64
 		return;
 	}
 	s->saw = pattern;
-	/* Rare programs add to rows without a setup, a completion or an end, too. */
-	if (cpu->shares || pattern & ND_NO_ANY || (cfg_end && !end))
-		add_atomically(c, s, complete, end);
-	else
-		add_merged(c, s, complete, end);
+	add_intervals(c, s, complete, end);
 }
 
 /* `kind`: ND_FAIL_* or the status type. */
@@ -361,7 +337,7 @@ static __always_inline void finish(struct nd_slot *s, struct nd_cpu *cpu, u64 co
 	}
 	if (cpu->shares) {
 		s->saw = saw;
-		add_atomically(c, s, complete, end);
+		add_intervals(c, s, complete, end);
 		return;
 	}
 	if (mode == ND_MODE_TOTAL) {
@@ -372,7 +348,7 @@ static __always_inline void finish(struct nd_slot *s, struct nd_cpu *cpu, u64 co
 		stages_fine(c, s, complete, end, saw);
 	} else {
 		s->saw = saw;
-		add_merged(c, s, complete, end);
+		add_intervals(c, s, complete, end);
 		return;
 	}
 	c->bytes += s->bytes;
