@@ -92,7 +92,7 @@ fn record_to_text(bencher: Bencher<'_, '_>) {
 /// The same events in a recording.
 fn recording() -> Vec<u8> {
     let mut bytes = vec![];
-    let mut batch = Batch::new(Content::Events);
+    let mut batch = Batch::new();
     for record in &records() {
         abi::event(record, 0).iter().for_each(|event| batch.push(event));
     }

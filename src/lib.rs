@@ -69,7 +69,6 @@ pub mod serve;
 pub mod session;
 #[doc(hidden)]
 pub mod settings;
-pub mod source;
 mod stacks;
 #[doc(hidden)]
 pub mod stats;

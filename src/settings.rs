@@ -12,11 +12,13 @@ use crate::model::nvme_latency::LatBuckets;
 use crate::model::origin::Who;
 use crate::model::stack::StackAt;
 use crate::model::stage::StageSet;
+use crate::model::target::{HostController, HostEvent};
 use crate::model::text::Text;
 use crate::model::timeline::total_ns;
 use crate::probe::catalog::Method;
 use crate::units::{parse_latency, parse_share, parse_size};
 use crate::when::When;
+use anyhow::Result;
 
 /// How to attach, and how verbose to be.
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
@@ -586,7 +588,14 @@ pub enum ChosenTarget {
     Process(u32),
     /// A process of QEMU, by USDT probes.
     Usdt(u32),
+    /// The changes of state in a process of SPDK, by USDT probes.
+    States(u32),
+    /// The messages between the threads of a process of SPDK, by uprobes.
+    Messages(u32),
 }
+
+/// Takes an event of a target, and the controllers that are known.
+pub type ToEvents<'t> = &'t mut dyn FnMut(&HostEvent, &[HostController]) -> Result<()>;
 
 /// How to trace a target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

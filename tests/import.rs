@@ -487,6 +487,25 @@ fn no_import_is_exact() {
     }
 }
 
+/// A program that calls it can tell that there was nothing to read.
+#[test]
+fn a_text_without_a_command_ends_with_an_error_after_the_report() {
+    let dir = TempDir::new().unwrap();
+    let from = dir.path().join("text").display().to_string();
+    for (text, code) in [
+        ("pci_nvme_irq_msix raising MSI-X IRQ vector 1\n".to_owned(), 1),
+        (ftrace(&[DONE.to_owned()]), 1),
+        (ftrace(&[format!("{SETUP}{READ}")]), 0),
+    ] {
+        fs::write(&from, &text).unwrap();
+        let ran = run(&format!("import {from}"));
+        assert_eq!(ran.code, Some(code), "{text}{}", ran.err);
+        assert!(ran.out.starts_with("format "), "{}", ran.out);
+        let says = format!("nvme-deep: {from}: it has no command\n");
+        assert_eq!(ran.err, if code == 1 { says } else { String::new() });
+    }
+}
+
 #[test]
 fn a_text_without_one_event_that_can_be_read_makes_no_recording() {
     let dir = TempDir::new().unwrap();

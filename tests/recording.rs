@@ -58,7 +58,7 @@ fn file(blocks: &[Vec<Event>]) -> Vec<u8> {
     let mut bytes = vec![];
     let mut writer = BlockWriter::create(&mut bytes).unwrap();
     for events in blocks {
-        let mut batch = Batch::new(Content::Events);
+        let mut batch = Batch::new();
         events.iter().for_each(|event| batch.push(event));
         writer.write(&Block::new(batch.summary(), &batch.pack()).unwrap()).unwrap();
     }
@@ -157,7 +157,7 @@ fn blocks_before_a_time_are_skipped_and_counted() {
     let info = serde_json::to_vec(&RunInfo::default()).unwrap();
     writer.write(&Block::new(Summary::at(Content::Run, 0), &info).unwrap()).unwrap();
     for times in [[30, 10], [20, 40], [50, 45]] {
-        let mut batch = Batch::new(Content::Events);
+        let mut batch = Batch::new();
         times.iter().for_each(|ns| batch.push(&event(*ns)));
         writer.write(&Block::new(batch.summary(), &batch.pack()).unwrap()).unwrap();
     }

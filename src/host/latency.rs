@@ -4,27 +4,16 @@
 use std::io::{BufWriter, Write};
 
 use crate::model::report::parts::{PartKey, PartRows};
-use crate::model::target::{HostController, HostEvent, name_of};
+use crate::model::target::{HostEvent, name_of};
 use crate::model::text::word;
 use crate::nvme::subject::subject;
 use crate::view::parts::{parts_json, parts_text};
 use crate::view::theme::Theme;
 use anyhow::Result;
 
-use super::{Taker, observe, write_ledger};
+use super::{Step, observe, write_ledger};
 use crate::host::args::HostLatencyArgs;
 use crate::run::stdout::stdout;
-
-impl Taker<HostEvent> for PartRows {
-    fn event(&mut self, event: &HostEvent, _controllers: &[HostController]) -> Result<()> {
-        if let HostEvent::Command(command) = event {
-            let key = (command.ctrl, command.nsid, command.opcode());
-            let parts = command.times.stages().unwrap_or_default();
-            self.entry(key).or_default().add(&parts);
-        }
-        Ok(())
-    }
-}
 
 /// Runs the command to its end.
 ///
@@ -32,7 +21,14 @@ impl Taker<HostEvent> for PartRows {
 /// One sentence each, with the exit code of its kind.
 pub fn run(args: &HostLatencyArgs) -> Result<()> {
     let mut rows = PartRows::new();
-    let ended = observe(&args.target, &mut rows)?;
+    let ended = observe(&args.target, &mut |step| {
+        if let Step::Event(HostEvent::Command(command), _) = step {
+            let key = (command.ctrl, command.nsid, command.opcode());
+            let parts = command.times.stages().unwrap_or_default();
+            rows.entry(key).or_default().add(&parts);
+        }
+        Ok(true)
+    })?;
     let name_of = |ctrl| name_of(&ended.controllers, ctrl);
     let mut out = BufWriter::new(stdout());
     if args.target.json {

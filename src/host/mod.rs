@@ -13,67 +13,62 @@ use std::io::{BufWriter, Write, stderr};
 use std::time::Duration;
 
 use crate::error::{Failure, Kind};
-use crate::host::view::{end_json, ledger_text};
+use crate::host::args::{HostArgs, HostCommand, TargetArgs};
+use crate::host::view::{end_json, event_json, event_text, ledger_text};
 use crate::machine::System;
 use crate::model::ledger::HostLedger;
-use crate::model::target::{HostController, HostEvent, TargetInfo};
+use crate::model::target::{HostController, HostEvent, TargetInfo, TargetKind, name_of};
 use crate::recording::HostRecording;
-use crate::run::start::{commands, prepare};
-use crate::run::stdout::{Stdout, stdout};
-use crate::settings::{ChosenTarget, HostOptions};
-use crate::source::HostSource;
-use anyhow::Result;
-
-use crate::host::args::{HostArgs, HostCommand, TargetArgs};
 use crate::run::drive::turns::{Turns, stop_receiver};
 use crate::run::eprint_note;
 use crate::run::input::{check_target_end, read_recording};
+use crate::run::start::{HostSession, prepare, target};
+use crate::run::stdout::Stdout;
+use crate::settings::{ChosenTarget, HostOptions};
+use anyhow::Result;
 
-/// Attaches to the target.
-fn attach(args: &TargetArgs) -> Result<Box<dyn HostSource<HostEvent>>> {
+/// Attaches to a target. Also returns what it is, for the first line.
+fn attach(chosen: ChosenTarget, options: HostOptions) -> Result<(HostSession, String)> {
     prepare(None)?;
-    let chosen = match (args.nvmet, args.pid) {
-        (true, _) => ChosenTarget::Nvmet,
-        (false, Some(pid)) if args.usdt => ChosenTarget::Usdt(pid),
-        (false, Some(pid)) => ChosenTarget::Process(pid),
-        (false, None) => {
-            let text = "give a target: --nvmet, --pid PID, or --from FILE; `nvme-deep host list` \
-                        shows what serves NVMe here";
-            return Err(Failure::error(Kind::Usage, text));
-        }
+    let source = target(&System::at("/"), chosen, options)?;
+    let TargetInfo { kind, pid, binary, version, .. } = source.target();
+    let release = match version {
+        Some(release) if *kind == TargetKind::Spdk => format!(", SPDK {release}"),
+        None if *kind == TargetKind::Spdk => ", a release of SPDK that it does not say".into(),
+        _ => String::new(),
     };
-    let options =
-        HostOptions { measure: args.verbose, ends_only: args.ends, shift: args.test_shift };
-    let source = commands(&System::at("/"), chosen, options)?;
-    let target = source.target();
-    let what = match (target.pid, &target.binary) {
-        (Some(pid), Some(binary)) => format!("process {pid} ({binary})"),
+    let what = match (pid, binary) {
+        (Some(pid), Some(binary)) => format!("process {pid} ({binary}{release})"),
         _ => "the kernel's target".into(),
     };
-    eprint_note(&format!("tracing {what} by {}", target.by));
-    Ok(source)
+    Ok((source, what))
 }
 
-/// What takes the events of a target.
-trait Taker<E> {
-    /// Takes an event, and the controllers that are known.
-    fn event(&mut self, event: &E, controllers: &[HostController]) -> Result<()>;
-
-    /// Called when no event waits. Returns whether to go on.
-    fn pause(&mut self) -> Result<bool> {
-        Ok(true)
-    }
+/// A step of a run.
+enum Step<'a> {
+    /// An event, and the controllers that are known.
+    Event(&'a HostEvent, &'a [HostController]),
+    /// No event waits.
+    Pause,
 }
+
+/// Takes the steps of a run. Returns whether to go on.
+type Taker<'t> = &'t mut dyn FnMut(Step<'_>) -> Result<bool>;
 
 /// Writes a line for each event.
-struct Lines {
-    json: bool,
-    out: BufWriter<Stdout>,
-}
-
-impl Lines {
-    fn new(json: bool) -> Self {
-        Self { json, out: BufWriter::new(stdout()) }
+fn lines(json: bool, out: &mut BufWriter<Stdout>) -> impl FnMut(Step<'_>) -> Result<bool> {
+    move |step| {
+        match step {
+            Step::Event(event, controllers) => {
+                let name = name_of(controllers, event.ctrl());
+                match json {
+                    true => event_json(event, &name, out)?,
+                    false => event_text(event, &name, out)?,
+                }
+            }
+            Step::Pause => out.flush()?,
+        }
+        Ok(true)
     }
 }
 
@@ -89,32 +84,46 @@ struct Ended {
 }
 
 /// Passes on the events of a target of this machine, until a signal, for this time, or to its end.
-fn live<E>(
-    mut source: Box<dyn HostSource<E>>,
-    duration: Option<Duration>,
-    taker: &mut dyn Taker<E>,
-) -> Result<Ended> {
-    let stop = stop_receiver()?;
-    let mut turns = Turns::begin(stop, duration);
+fn live(mut source: HostSession, duration: Option<Duration>, taker: Taker<'_>) -> Result<Ended> {
+    let mut turns = Turns::begin(stop_receiver()?, duration);
     let mut more = true;
-    while taker.pause()? && source.alive().is_ok() && turns.pause(more) {
-        more = source.take(&mut |event, controllers| taker.event(event, controllers))?;
+    while taker(Step::Pause)? && source.alive().is_ok() && turns.pause(more) {
+        more = source.take(&mut |event, known| taker(Step::Event(event, known)).map(drop))?;
     }
     let (took, early) = (turns.elapsed(), source.alive());
-    let ledger = source.end(&mut |event, controllers| taker.event(event, controllers))?;
+    let ledger = source.end(&mut |event, known| taker(Step::Event(event, known)).map(drop))?;
     let (target, controllers) = (source.target().clone(), source.controllers().to_vec());
     Ok(Ended { target, controllers, ledger: Some(ledger), took, early })
 }
 
+/// Attaches to the target that was asked for, and says so.
+fn asked_for(args: &TargetArgs) -> Result<HostSession> {
+    let chosen = match (args.nvmet, args.pid) {
+        (true, _) => ChosenTarget::Nvmet,
+        (false, Some(pid)) if args.usdt => ChosenTarget::Usdt(pid),
+        (false, Some(pid)) => ChosenTarget::Process(pid),
+        (false, None) => {
+            let text = "give a target: --nvmet, --pid PID, or --from FILE; `nvme-deep host list` \
+                        shows what serves NVMe here";
+            return Err(Failure::error(Kind::Usage, text));
+        }
+    };
+    let options =
+        HostOptions { measure: args.verbose, ends_only: args.ends, shift: args.test_shift };
+    let (source, what) = attach(chosen, options)?;
+    eprint_note(&format!("tracing {what} by {}", source.target().by));
+    Ok(source)
+}
+
 /// Passes on the events of the target that was asked for, or of the recording of one.
-fn observe(args: &TargetArgs, taker: &mut dyn Taker<HostEvent>) -> Result<Ended> {
+fn observe(args: &TargetArgs, taker: Taker<'_>) -> Result<Ended> {
     let Some(path) = &args.from else {
-        return live(attach(args)?, args.duration, taker);
+        return live(asked_for(args)?, args.duration, taker);
     };
     let recording = read_recording(path)?;
     let early = check_target_end(&recording, path);
     for event in &recording.events {
-        taker.event(event, &recording.controllers)?;
+        taker(Step::Event(event, &recording.controllers))?;
     }
     let HostRecording { target, controllers, ledger, .. } = recording;
     Ok(Ended { target, controllers, ledger, took: Duration::ZERO, early })

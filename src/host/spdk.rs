@@ -6,57 +6,18 @@ use std::collections::BTreeMap;
 use std::io;
 use std::io::{BufWriter, Write};
 
-use crate::machine::System;
-use crate::model::target::{Call, HostController, TargetInfo};
+use crate::host::args::HostSpdkArgs;
+use crate::host::{Step, attach, lines, live};
+use crate::model::target::{Call, HostEvent};
 use crate::model::text::{Text, word};
-use crate::run::start::{self, prepare, state_changes};
+use crate::run::eprint_note;
+use crate::run::stdout::stdout;
+use crate::settings::{ChosenTarget, HostOptions};
 use crate::symbols::process::Functions;
-use crate::target::spdk::{StateChange, Value};
 use crate::view::json::typed_line;
 use anyhow::Result;
 use serde::Serialize;
-use serde_json::{Map, Value as Json, json};
-
-use super::{Lines, Taker, live};
-use crate::host::args::HostSpdkArgs;
-use crate::run::eprint_note;
-use crate::run::stdout::stdout;
-
-fn shown(value: &Value) -> String {
-    match value {
-        // a host that connects chooses its name
-        Value::Text(text) => word(text).into_owned(),
-        Value::Number(number) | Value::Named(number, None) => number.to_string(),
-        Value::Result(result) => result.to_string(),
-        Value::Address(address) => format!("{address:#x}"),
-        Value::Named(_, Some(name)) => (*name).into(),
-    }
-}
-
-/// Writes a change as a line.
-fn state_text(change: &StateChange, out: &mut dyn Write) -> io::Result<()> {
-    let fields = change.fields.iter();
-    let fields: Vec<String> =
-        fields.map(|(name, value)| format!("{name}={}", shown(value))).collect();
-    let fields = fields.join(", ");
-    writeln!(out, "{} - State {}: {fields}", change.at_ns, change.probe)
-}
-
-/// Writes a change as an object.
-fn state_json(change: &StateChange, out: &mut dyn Write) -> io::Result<()> {
-    let field = |(name, value): &(&str, Value)| {
-        let value = match value {
-            Value::Text(text) => json!(text),
-            Value::Number(number) | Value::Address(number) => json!(number),
-            Value::Result(result) => json!(result),
-            Value::Named(number, name) => json!({ "value": number, "name": name }),
-        };
-        ((*name).to_owned(), value)
-    };
-    let fields: Map<String, Json> = change.fields.iter().map(field).collect();
-    let line = json!({ "time_ns": change.at_ns, "probe": change.probe, "fields": fields });
-    typed_line("spdk_state", &line, out)
-}
+use serde_json::json;
 
 /// How often a function was passed on to other threads.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -85,37 +46,10 @@ fn messages_text(rows: &[MessageRow], out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// `process 7 (/usr/bin/nvmf_tgt, SPDK 26.05)`
-fn who(target: &TargetInfo) -> String {
-    let pid = target.pid.unwrap_or_default();
-    let binary = target.binary.as_deref().unwrap_or_default();
-    let release = target.version.as_ref();
-    let release = release.map_or_else(
-        || ", a release of SPDK that it does not say".into(),
-        |release| format!(", SPDK {release}"),
-    );
-    format!("process {pid} ({binary}{release})")
-}
-
 /// Reports the accuracy.
 fn verdict(number: u64, what: &str, lost: u64) {
     let grade = if lost == 0 { "exact" } else { "DEGRADED" };
     eprint_note(&format!("{grade}: {number} {what}, {lost} lost"));
-}
-
-impl Taker<StateChange> for Lines {
-    fn event(&mut self, change: &StateChange, _controllers: &[HostController]) -> Result<()> {
-        match self.json {
-            true => state_json(change, &mut self.out)?,
-            false => state_text(change, &mut self.out)?,
-        }
-        Ok(())
-    }
-
-    fn pause(&mut self) -> Result<bool> {
-        self.out.flush()?;
-        Ok(true)
-    }
 }
 
 /// Runs `host spdk`.
@@ -123,39 +57,20 @@ impl Taker<StateChange> for Lines {
 /// # Errors
 /// One sentence each, with the exit code of its kind.
 pub fn states(args: &HostSpdkArgs) -> Result<()> {
-    prepare(None)?;
-    let (changes, probes) = state_changes(&System::at("/"), args.pid)?;
-    eprint_note(&format!("tracing {} by {probes} USDT probes", who(changes.target())));
-    let mut lines = Lines::new(args.json);
-    let ended = live(changes, args.duration, &mut lines)?;
+    let (source, what) = attach(ChosenTarget::States(args.pid), HostOptions::default())?;
+    eprint_note(&format!("tracing {what} by {} USDT probes", source.probes()));
+    let mut out = BufWriter::new(stdout());
+    let ended = live(source, args.duration, &mut lines(args.json, &mut out))?;
     let ledger = ended.ledger.unwrap_or_default();
     let (hits, lost): (u64, u64) = (ledger.hits.values().sum(), ledger.lost);
     if args.json {
         let line = json!({ "exact": lost == 0, "changes": hits, "lost": lost });
-        typed_line("spdk_end", &line, &mut lines.out)?;
+        typed_line("spdk_end", &line, &mut out)?;
     } else {
         verdict(hits, "changes of state", lost);
     }
-    lines.out.flush()?;
+    out.flush()?;
     ended.early
-}
-
-/// The messages so far: the function of SPDK, the function that was passed on, and how often.
-struct Calls {
-    functions: Functions,
-    counts: BTreeMap<(&'static str, u64), u64>,
-}
-
-impl Taker<Call> for Calls {
-    fn event(&mut self, call: &Call, _controllers: &[HostController]) -> Result<()> {
-        self.counts.insert((call.by, call.function), call.count);
-        Ok(())
-    }
-
-    fn pause(&mut self) -> Result<bool> {
-        self.functions.look_up(self.counts.keys().map(|(_, function)| *function));
-        Ok(true)
-    }
 }
 
 /// Runs `host msgs`.
@@ -163,15 +78,24 @@ impl Taker<Call> for Calls {
 /// # Errors
 /// One sentence each, with the exit code of its kind.
 pub fn messages(args: &HostSpdkArgs) -> Result<()> {
-    prepare(None)?;
-    let source = start::messages(&System::at("/"), args.pid)?;
-    eprint_note(&format!("tracing the messages of {}", who(source.target())));
-    let mut calls = Calls { functions: Functions::of(args.pid), counts: BTreeMap::new() };
-    let ended = live(source, args.duration, &mut calls)?;
-    calls.pause()?;
-    let rows = calls.counts.iter().map(|(&(call, address), &count)| MessageRow {
+    let (source, what) = attach(ChosenTarget::Messages(args.pid), HostOptions::default())?;
+    eprint_note(&format!("tracing the messages of {what}"));
+    let mut functions = Functions::of(args.pid);
+    let mut counts: BTreeMap<(&'static str, u64), u64> = BTreeMap::new();
+    let ended = live(source, args.duration, &mut |step| {
+        match step {
+            Step::Event(HostEvent::Call(Call { by, function, count }), _) => {
+                counts.insert((*by, *function), *count);
+            }
+            // a function that is unloaded later has no name
+            _ => functions.look_up(counts.keys().map(|(_, function)| *function)),
+        }
+        Ok(true)
+    })?;
+    functions.look_up(counts.keys().map(|(_, function)| *function));
+    let rows = counts.iter().map(|(&(call, address), &count)| MessageRow {
         call,
-        function: calls.functions.name(address).map(Into::into),
+        function: functions.name(address).map(Into::into),
         address,
         count,
     });
@@ -197,35 +121,6 @@ pub fn messages(args: &HostSpdkArgs) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_change_is_a_line() {
-        let change = StateChange {
-            at_ns: 7,
-            probe: "nvmf_subsystem_change_state",
-            fields: vec![
-                ("nqn", Value::Text("nqn.a\u{1b}".into())),
-                ("to", Value::Named(1, Some("ACTIVATING"))),
-                ("from", Value::Named(9, None)),
-                ("status", Value::Result(-5)),
-                ("qpair", Value::Address(255)),
-            ],
-        };
-        let text = |write: &dyn Fn(&mut dyn Write) -> io::Result<()>| {
-            let mut out = Vec::new();
-            write(&mut out).unwrap();
-            String::from_utf8(out).unwrap()
-        };
-        assert_eq!(
-            text(&|out| state_text(&change, out)),
-            "7 - State nvmf_subsystem_change_state: nqn=nqn.a\\u{1b}, to=ACTIVATING, from=9, status=-5, \
-             qpair=0xff\n"
-        );
-        let line: Json = serde_json::from_str(&text(&|out| state_json(&change, out))).unwrap();
-        assert_eq!(line["fields"]["to"]["name"], "ACTIVATING");
-        assert_eq!(line["fields"]["from"], json!({ "value": 9, "name": null }));
-        assert_eq!(line["fields"]["status"], -5);
-    }
 
     #[test]
     fn a_function_without_a_symbol_is_an_address() {

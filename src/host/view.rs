@@ -8,7 +8,9 @@ use std::io::Write;
 use serde_json::{Map, Value, json};
 
 use crate::model::ledger::{Accuracy, HostLedger};
-use crate::model::target::{HostCommand, HostController, HostEvent, TargetInfo};
+use crate::model::target::{
+    FieldValue, HostCommand, HostController, HostEvent, StateChange, TargetInfo,
+};
 use crate::model::text::word;
 use crate::nvme::subject::Nsid;
 use crate::units::{counted, nanos};
@@ -46,6 +48,34 @@ fn fields(command: &HostCommand) -> String {
     parts.join(", ")
 }
 
+fn shown(value: &FieldValue) -> String {
+    match value {
+        // a host that connects chooses its name
+        FieldValue::Text(text) => word(text).into_owned(),
+        FieldValue::Number(value) | FieldValue::Named { value, name: None } => value.to_string(),
+        FieldValue::Result(result) => result.to_string(),
+        FieldValue::Address(address) => format!("{address:#x}"),
+        FieldValue::Named { name: Some(name), .. } => (*name).into(),
+    }
+}
+
+/// Writes a change as a line.
+fn state_text(change: &StateChange, out: &mut dyn Write) -> io::Result<()> {
+    let fields = change.fields.iter();
+    let fields: Vec<String> =
+        fields.map(|(name, value)| format!("{name}={}", shown(value))).collect();
+    let fields = fields.join(", ");
+    writeln!(out, "{} - State {}: {fields}", change.at_ns, change.probe)
+}
+
+/// Writes a change as an object.
+fn state_json(change: &StateChange, out: &mut dyn Write) -> io::Result<()> {
+    let field = |(name, value): &(&str, FieldValue)| ((*name).to_owned(), json!(value));
+    let fields: Map<String, Value> = change.fields.iter().map(field).collect();
+    let line = json!({ "time_ns": change.at_ns, "probe": change.probe, "fields": fields });
+    typed_line("spdk_state", &line, out)
+}
+
 /// Writes an event as a line. `name` is its controller's.
 ///
 /// # Errors
@@ -55,6 +85,8 @@ pub fn event_text(event: &HostEvent, name: &str, out: &mut dyn Write) -> io::Res
         HostEvent::Command(command) => ("Command", fields(command)),
         HostEvent::Unfinished(command) => ("Unfinished", fields(command)),
         HostEvent::Interrupt { vector, .. } => ("Interrupt", format!("vector={vector}")),
+        HostEvent::State(change) => return state_text(change, out),
+        HostEvent::Call(_) => return Ok(()),
     };
     writeln!(out, "{} - {kind} {}: {rest}", event.at_ns(), word(name))
 }
@@ -103,6 +135,8 @@ pub fn event_json(event: &HostEvent, name: &str, out: &mut dyn Write) -> io::Res
             let line = json!({ "time_ns": at_ns, "ctrl": name, "vector": vector });
             typed_line("host_interrupt", &line, out)
         }
+        HostEvent::State(change) => state_json(change, out),
+        HostEvent::Call(_) => Ok(()),
     }
 }
 
@@ -174,6 +208,35 @@ pub fn ledger_text(ledger: &HostLedger, detail: bool, out: &mut dyn Write) -> io
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_change_is_a_line() {
+        let change = StateChange {
+            at_ns: 7,
+            probe: "nvmf_subsystem_change_state",
+            fields: vec![
+                ("nqn", FieldValue::Text("nqn.a\u{1b}".into())),
+                ("to", FieldValue::Named { value: 1, name: Some("ACTIVATING") }),
+                ("from", FieldValue::Named { value: 9, name: None }),
+                ("status", FieldValue::Result(-5)),
+                ("qpair", FieldValue::Address(255)),
+            ],
+        };
+        let text = |write: &dyn Fn(&mut dyn Write) -> io::Result<()>| {
+            let mut out = Vec::new();
+            write(&mut out).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(
+            text(&|out| state_text(&change, out)),
+            "7 - State nvmf_subsystem_change_state: nqn=nqn.a\\u{1b}, to=ACTIVATING, from=9, status=-5, \
+             qpair=0xff\n"
+        );
+        let line: Value = serde_json::from_str(&text(&|out| state_json(&change, out))).unwrap();
+        assert_eq!(line["fields"]["to"]["name"], "ACTIVATING");
+        assert_eq!(line["fields"]["from"], json!({ "value": 9, "name": null }));
+        assert_eq!(line["fields"]["status"], -5);
+    }
 
     #[test]
     fn losses_are_named_and_fit_the_screen() {

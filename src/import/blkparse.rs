@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use super::lines::{MOST_OPEN, SECOND, Unreads, numbered, time};
+use super::lines::{Found, OTHER, each, sectors};
 use super::report::Report;
 use crate::model::target::{
-    HostClock, HostCommand, HostController, HostEvent, HostPoint, HostTimes, TargetKind,
+    HostClock, HostCommand, HostController, HostPoint, HostTimes, TargetKind,
 };
-use crate::target::Imported;
+use crate::target::{Flying, Imported};
 
 /// What a text of blkparse lacks.
 const LACKS: [&str; 3] = [
@@ -16,38 +16,6 @@ const LACKS: [&str; 3] = [
     "all but the time from issue (D) to completion (C), which is driver and device: `backend`",
     "blocks: slba and nlb are sectors of 512 bytes",
 ];
-
-/// An event: `259,1 2 5 0.000241000 211 D WFSM 8388872 + 32 [kworker/2:1H]`.
-struct Line<'t> {
-    device: &'t str,
-    at_ns: u64,
-    action: &'t str,
-    rwbs: &'t str,
-    /// First sector and number of sectors; zero for a flush, `None` for another command without them.
-    sectors: Option<(u64, u32)>,
-}
-
-fn line(text: &str) -> Option<Line<'_>> {
-    let mut words = text.trim_start_matches(['>', ' ']).split_whitespace();
-    let mut next = || words.next();
-    let device = next()?;
-    let (major, minor) = device.split_once(',')?;
-    let _: (u32, u32, u32, u64) =
-        (major.parse().ok()?, minor.parse().ok()?, next()?.parse().ok()?, next()?.parse().ok()?);
-    // its first time is zero, which would be none
-    let at_ns = time(next()?, SECOND)?.0.checked_add(SECOND)?;
-    let _: u32 = next()?.parse().ok()?;
-    let (action, rwbs) = (next()?, next()?);
-    let sector = next().and_then(|word| word.parse().ok());
-    let count = next().filter(|word| *word == "+").and_then(|_| next()?.parse().ok());
-    let sectors = sector.zip(count).or_else(|| rwbs.starts_with('F').then_some((0, 0)));
-    Some(Line { device, at_ns, action, rwbs, sectors })
-}
-
-/// Whether a line is of blkparse.
-pub fn is_line(text: &str) -> bool {
-    line(text).is_some()
-}
 
 /// The NVMe opcode that the driver makes of a request; `None` if it is none of these.
 fn code(rwbs: &str) -> Option<u8> {
@@ -63,72 +31,60 @@ fn code(rwbs: &str) -> Option<u8> {
 
 /// Reads a text.
 pub fn import(text: &str) -> (Imported, Report) {
-    let mut imported = Imported::of(TargetKind::Block, "blkparse", HostClock::Other, 1);
-    let mut unread = Unreads::default();
+    let mut all = Flying::of(TargetKind::Block, "blkparse", HostClock::Other, 1);
     let mut devices: BTreeMap<&str, u32> = BTreeMap::new();
-    let mut open: BTreeMap<(u32, (u64, u32)), HostCommand> = BTreeMap::new();
-    for (number, text) in numbered(text) {
-        let Some(line) = line(text) else {
-            unread.add("something else", number, text);
-            continue;
-        };
+    let unread = each(text, |_, found| {
+        let Found::Event(event) = found else { return Err(OTHER) };
+        if event.device.is_empty() {
+            return Err(event.name.into());
+        }
         let next = devices.len() as u32;
-        let ctrl = *devices.entry(line.device).or_insert(next);
-        let ledger = &mut imported.ledger;
-        let Some(sectors) = line.sectors else {
-            // an end does not tell which of them it belongs to
-            match line.action {
-                "D" | "C" => {
-                    unread.add("a request without sectors", number, text);
-                    ledger.not_read += 1;
-                }
-                _ => ledger.other += 1,
+        let ctrl = *devices.entry(event.device).or_insert(next);
+        let rwbs = event.text.split(' ').next().unwrap_or_default();
+        let known = sectors(event.text)
+            .and_then(|(_, first, count)| Some((first, u32::try_from(count).ok()?)));
+        // a flush has no sectors; of other requests without them, an end does not tell which it belongs to
+        let Some(range) = known.or_else(|| rwbs.starts_with('F').then_some((0, 0))) else {
+            if !matches!(event.name, "D" | "C") {
+                all.done.ledger.other += 1;
+                return Ok(());
             }
-            continue;
+            all.done.ledger.not_read += 1;
+            return Err("a request without sectors".into());
         };
-        let key = (ctrl, sectors);
-        match line.action {
-            "D" if open.len() >= MOST_OPEN => ledger.lost += 1,
+        let key = (ctrl, range);
+        match event.name {
             "D" => {
-                let known = Some(sectors).filter(|(_, count)| *count > 0);
+                let known = known.filter(|(_, count)| *count > 0);
                 let request = HostCommand {
                     ctrl,
-                    code: code(line.rwbs),
+                    code: code(rwbs),
                     slba: known.map(|(first, _)| first),
                     nlb: known.map(|(_, count)| count),
-                    times: HostTimes::default().with(HostPoint::BackendSubmit, line.at_ns),
+                    times: HostTimes::default().with(HostPoint::BackendSubmit, event.at_ns),
                     ..HostCommand::default()
                 };
-                ledger.without_end += u64::from(open.insert(key, request).is_some());
+                all.begin(key, request);
             }
-            "C" => match open.remove(&key) {
-                Some(mut request) => {
-                    request.times.set(HostPoint::BackendDone, line.at_ns);
-                    imported.push(HostEvent::Command(request));
-                }
-                None => ledger.without_begin += 1,
-            },
+            "C" => all.end(&key, |request| request.times.set(HostPoint::BackendDone, event.at_ns)),
             // requeued requests are issued again; queued, merged, allocated, plugged: before the issue
             action => {
                 if action == "R" {
-                    open.remove(&key);
+                    all.open.remove(&key);
                 }
-                ledger.other += 1;
+                all.done.ledger.other += 1;
             }
         }
-    }
+        Ok(())
+    });
     let controllers = devices.into_iter().map(|(name, number)| HostController {
         number,
         ..HostController::named(name.replace(',', ":"))
     });
+    let mut imported = all.finished();
     imported.controllers = controllers.collect();
     imported.controllers.sort_by_key(|c| c.number);
-    let imported = imported.finished(open.into_values());
-    let report = Report {
-        format: "blkparse",
-        lacks: LACKS.map(str::to_owned).to_vec(),
-        unread,
-        ..Report::of_target(&imported)
-    };
+    let lacks = LACKS.map(str::to_owned).to_vec();
+    let report = Report { format: "blkparse", lacks, unread, ..Report::of_target(&imported) };
     (imported, report)
 }

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::lines::{Found, Line, MOST_OPEN, Unreads, read};
+use super::lines::{Found, Layout, Line, Unreads, each, read, sectors};
 use crate::model::command_class::Conditions;
 use crate::model::event::{
     CommandId, CompletionStatus, Event, EventKind, Outcome, StackId, Submission,
@@ -19,7 +19,7 @@ use crate::nvme::decode::{CommandSet, blocks};
 use crate::nvme::opcode::{Opcode, QueueKind, parse};
 use crate::nvme::sqe::{Parts, Sqe};
 use crate::nvme::status::Status;
-use crate::target::{value, word};
+use crate::target::{MOST_OPEN, value, word};
 
 /// Sectors of 512 bytes in a block, of the sizes that Linux supports.
 const SECTORS: [u64; 2] = [1, 8];
@@ -140,8 +140,8 @@ pub struct Census {
     pub span: Option<(u64, u64)>,
     /// Of the times.
     pub resolution_ns: u64,
-    /// Events that were read, by tracepoint.
-    pub events: BTreeMap<&'static str, u64>,
+    /// The tracepoints of which events were read.
+    pub events: BTreeSet<&'static str>,
     /// The counts of the commands.
     pub ledger: Ledger,
     /// Commands without CDW10 to CDW15.
@@ -265,6 +265,18 @@ struct Reader<'s> {
     to: &'s mut dyn FnMut(&Event),
 }
 
+/// Reads an event of a tracepoint; `None`: it has another form.
+type Read = fn(&mut Reader<'_>, &Line<'_>) -> Option<()>;
+
+/// The tracepoints that are read.
+const EVENTS: [(&str, Read); 5] = [
+    ("nvme_setup_cmd", |reader, event| reader.setup(event)),
+    ("nvme_complete_rq", |reader, event| reader.complete(event)),
+    ("nvme_sq", |reader, event| reader.cqe(event)),
+    ("block_getrq", |reader, event| reader.allocate(event)),
+    ("block_rq_issue", |reader, event| reader.issue(event)),
+];
+
 /// Reads the whole text, and passes on its events in their order. A second call gives the same.
 pub fn import(text: &str, known: &Known<'_>, to: &mut dyn FnMut(&Event)) -> Census {
     let mut reader = Reader {
@@ -276,24 +288,16 @@ pub fn import(text: &str, known: &Known<'_>, to: &mut dyn FnMut(&Event)) -> Cens
         cqes: HashMap::new(),
         to,
     };
-    for (number, line) in (1..).zip(text.lines()) {
-        let kind = match read(line) {
-            Found::Header => {
-                reader.header(line);
-                continue;
-            }
-            Found::Lost(lost) => {
-                reader.lost(lost);
-                continue;
-            }
-            Found::Other => "something else",
-            Found::Event(event) => match reader.event(event) {
-                true => continue,
-                false => event.name,
-            },
-        };
-        reader.census.unreads.add(kind, number, line);
-    }
+    let unreads = each(text, |_, found| {
+        match found {
+            Found::Header(line) => reader.header(line),
+            Found::Lost(lost) => reader.lost(lost),
+            Found::Event(event) if !reader.event(event) => return Err(event.name.into()),
+            _ => {}
+        }
+        Ok(())
+    });
+    reader.census.unreads = unreads;
     reader.finish()
 }
 
@@ -324,30 +328,19 @@ impl Reader<'_> {
         self.last.clear();
     }
 
-    fn count(&mut self, name: &'static str) {
-        *self.census.events.entry(name).or_default() += 1;
-    }
-
     /// Takes an event in. Returns whether it was understood.
     fn event(&mut self, event: Line<'_>) -> bool {
-        let Line { at_ns, text, resolution_ns, .. } = event;
-        let done = match event.name {
-            "nvme_setup_cmd" => self.setup(&event).map(|()| "nvme_setup_cmd"),
-            "nvme_complete_rq" => self.complete(&event).map(|()| "nvme_complete_rq"),
-            "nvme_sq" => self.cqe(&event).map(|()| "nvme_sq"),
-            "block_getrq" => self.allocate(at_ns, text).map(|()| "block_getrq"),
-            "block_rq_issue" => self.issue(&event).map(|()| "block_rq_issue"),
-            _ => None,
-        };
-        let Some(name) = done else {
+        let Line { at_ns, resolution_ns, .. } = event;
+        let known = EVENTS.iter().find(|(name, _)| *name == event.name);
+        let Some((name, _)) = known.filter(|(_, read)| read(self, &event).is_some()) else {
             // it may have ended the command of a CQE
             if matches!(event.name, "nvme_sq" | "nvme_complete_rq") {
                 self.cqes.clear();
             }
             return false;
         };
-        self.count(name);
         let census = &mut self.census;
+        census.events.insert(name);
         let (first, last) = census.span.unwrap_or((at_ns, at_ns));
         if at_ns < last {
             self.trace().out_of_order += 1;
@@ -475,14 +468,14 @@ impl Reader<'_> {
     }
 
     /// `259,0 WFS 498192384 + 8 [logwriter]`
-    fn allocate(&mut self, at_ns: u64, text: &str) -> Option<()> {
-        let (device, sector, length) = sectors(text)?;
+    fn allocate(&mut self, event: &Line<'_>) -> Option<()> {
+        let (device, sector, length) = sectors(event.text)?;
         if let Some(disk) = self.known.disks.get(device) {
             if self.allocated.len() >= MOST_OPEN {
                 self.allocated.clear();
             }
             let entry = self.allocated.entry((*disk, sector));
-            entry.and_modify(|known| *known = None).or_insert(Some((at_ns, length)));
+            entry.and_modify(|known| *known = None).or_insert(Some((event.at_ns, length)));
         }
         Some(())
     }
@@ -615,15 +608,19 @@ impl Reader<'_> {
     }
 }
 
+fn hides_zeros(event: &Line<'_>) -> bool {
+    event.layout == Layout::PerfTrace
+}
+
 /// A number of the text. One that `perf trace` does not print is zero.
 fn number(event: &Line<'_>, fields: &str, key: &str) -> Option<u64> {
     let is_there = word(fields, key).is_some();
-    value(fields, key).or_else(|| (event.hides_zeros && !is_there).then_some(0))
+    value(fields, key).or_else(|| (hides_zeros(event) && !is_there).then_some(0))
 }
 
 /// The command id: `cmdid` of ftrace, `cid` of `perf trace`.
 fn cid(event: &Line<'_>, fields: &str) -> Option<u16> {
-    let key = if event.hides_zeros { "cid" } else { "cmdid" };
+    let key = if hides_zeros(event) { "cid" } else { "cmdid" };
     number(event, fields, key)?.try_into().ok()
 }
 
@@ -631,7 +628,7 @@ fn cid(event: &Line<'_>, fields: &str) -> Option<u16> {
 /// controller and queue, the disk, and the fields before the command's.
 fn head<'e>(event: &Line<'e>) -> Option<((u32, u16), &'e str, &'e str)> {
     let fields = event.text.split_once("cmd=(").map_or(event.text, |(before, _)| before);
-    let ctrl = match event.hides_zeros {
+    let ctrl = match hides_zeros(event) {
         true => number(event, fields, "ctrl_id")?,
         false => fields.strip_prefix("nvme")?.split_once(':')?.0.parse().ok()?,
     };
@@ -640,11 +637,4 @@ fn head<'e>(event: &Line<'e>) -> Option<((u32, u16), &'e str, &'e str)> {
     let queue = (ctrl, number(event, fields, "qid")?.try_into().ok()?);
     let disk = word(fields, "disk").filter(|name| name.len() <= 32).unwrap_or_default();
     Some((queue, disk, fields))
-}
-
-/// Device, first sector and number of sectors: `259,0 WFS 498192384 + 8`
-fn sectors(text: &str) -> Option<(&str, u64, u64)> {
-    let (before, after) = text.split_once(" + ")?;
-    let sector = before.rsplit(' ').next()?.parse().ok()?;
-    Some((text.split(' ').next()?, sector, after.split(' ').next()?.parse().ok()?))
 }

@@ -8,7 +8,7 @@ use std::io::Write;
 
 use serde::Serialize;
 
-use super::lines::{Found, Line, Unreads, read};
+use super::lines::{Found, Layout, Line, Unreads, each};
 use crate::model::histogram::Histogram;
 use crate::target::value;
 use crate::view::json::{Dist, dist, typed_line};
@@ -75,7 +75,7 @@ pub struct KvmTrace {
 /// The address in `mmio write len 4 gpa 0xfebd1008 val 0x5`, or `type: 2, len: 4, gpa: 4273803272` of
 /// `perf trace`; `None` for a read.
 fn written(event: &Line<'_>) -> Option<Option<u64>> {
-    if event.hides_zeros {
+    if event.layout == Layout::PerfTrace {
         let is_write = value(event.text, "type") == Some(2);
         return Some(Some(value(event.text, "gpa")?).filter(|_| is_write));
     }
@@ -89,21 +89,21 @@ fn written(event: &Line<'_>) -> Option<Option<u64>> {
 /// Reads a text.
 pub fn import(text: &str, bar: &Doorbells) -> KvmTrace {
     let mut trace = KvmTrace::default();
-    for (number, line) in (1..).zip(text.lines()) {
-        let kind = match read(line) {
-            Found::Header => continue,
+    let unreads = each(text, |_, found| {
+        match found {
             Found::Lost(lost) => {
                 trace.lost = trace.lost.saturating_add(lost);
                 // an exit or an entry may be among them
                 trace.forget();
-                continue;
             }
-            Found::Event(event) if trace.event(&event, bar).is_some() => continue,
-            Found::Event(event) => event.name,
-            Found::Other => "something else",
-        };
-        trace.unreads.add(kind, number, line);
-    }
+            Found::Event(event) if trace.event(&event, bar).is_none() => {
+                return Err(event.name.into());
+            }
+            _ => {}
+        }
+        Ok(())
+    });
+    trace.unreads = unreads;
     trace.forget();
     trace
 }

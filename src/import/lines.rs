@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Lines of tracepoints in the texts of ftrace, trace-cmd, `perf script` and `perf trace`, and the
-//! lines that nothing was read from.
+//! The lines of all texts: events in the layouts of several programs, and the lines that nothing was
+//! read from.
 
+use std::borrow::Cow;
+
+use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::model::text::Text;
@@ -12,10 +15,10 @@ const MOST_KINDS: usize = 40;
 const MORE: &str = "other kinds";
 /// Characters that are shown of a kind and of a line.
 const SHOWN: (usize, usize) = (40, 160);
-/// Most commands in flight that are kept from any text.
-pub const MOST_OPEN: usize = 1 << 18;
 /// Nanoseconds of a second.
-pub const SECOND: u64 = 1_000_000_000;
+const SECOND: u64 = 1_000_000_000;
+/// What the events of QEMU's controller begin with.
+pub const QEMU: &str = "pci_nvme_";
 
 /// Lines of a kind that nothing was read from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -52,32 +55,41 @@ impl Unreads {
     }
 }
 
-/// The lines that are not empty, with their numbers from 1.
-pub fn numbered(text: &str) -> impl Iterator<Item = (u64, &str)> {
-    (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty())
+/// Who prints lines of this form.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Layout {
+    /// ftrace, trace-cmd and `perf script`.
+    #[default]
+    Text,
+    /// `perf trace`, which prints no field that is zero.
+    PerfTrace,
+    Qemu,
+    Blkparse,
+    /// The text of spdk_trace.
+    Spdk,
 }
 
-/// An event of a tracepoint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// An event. What its layout does not have is empty, zero or `None`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Line<'t> {
+    pub layout: Layout,
     /// Nanoseconds of the text's clock.
     pub at_ns: u64,
-    /// The digits of the time allow for this error.
+    /// The digits of the time allow for this error; zero: the line has no time.
     pub resolution_ns: u64,
-    /// The task's name; empty if it is not known.
+    /// The task's name.
     pub comm: &'t str,
     /// Its thread id.
     pub tid: u32,
-    /// Its process, where the text has it.
+    /// Its process.
     pub tgid: Option<u32>,
-    /// The CPU, where the text has it.
     pub cpu: Option<u16>,
-    /// The tracepoint: `nvme_setup_cmd`.
+    /// The device number, where it is a column: `259,1`.
+    pub device: &'t str,
+    /// The event: `nvme_setup_cmd`, `TCP_REQ_NEW`; of blkparse its action, `D`.
     pub name: &'t str,
     /// Its fields.
     pub text: &'t str,
-    /// `perf trace` prints no field that is zero.
-    pub hides_zeros: bool,
 }
 
 /// A longer line is no event: to look for a time in it would take minutes.
@@ -89,7 +101,7 @@ pub enum Found<'t> {
     /// An event.
     Event(Line<'t>),
     /// A part of the header, or an empty line.
-    Header,
+    Header(&'t str),
     /// The kernel or the tool has lost this many events; at least, where it gives no number.
     Lost(u64),
     /// Something else.
@@ -97,7 +109,7 @@ pub enum Found<'t> {
 }
 
 /// A decimal fraction in units of `unit` nanoseconds, and the weight of its last digit.
-pub fn time(text: &str, unit: u64) -> Option<(u64, u64)> {
+fn time(text: &str, unit: u64) -> Option<(u64, u64)> {
     let (whole, part) = text.split_once('.')?;
     if whole.is_empty()
         || part.is_empty()
@@ -161,7 +173,8 @@ fn of_perf_trace(line: &str) -> Option<Line<'_>> {
     let comm = comm.trim_start_matches(':');
     let comm = if tid == 0 { "swapper" } else { comm };
     let text = rest[at + 1..].trim_end().trim_end_matches(')');
-    Some(Line { at_ns, resolution_ns, comm, tid, tgid, cpu: None, name, text, hides_zeros: true })
+    let layout = Layout::PerfTrace;
+    Some(Line { layout, at_ns, resolution_ns, comm, tid, tgid, name, text, ..Line::default() })
 }
 
 /// A line of the others: `fio-3218 [003] d..1. 4021.100001: nvme_setup_cmd: nvme0: qid=3, ...`.
@@ -188,8 +201,71 @@ fn of_text(line: &str) -> Option<Line<'_>> {
     let (who, cpu) = cpu.map_or((head, None), |(who, cpu)| (who, Some(cpu)));
     let (comm, tid, tgid) = task(who).unwrap_or_default();
     let text = rest[end..].trim();
-    Some(Line { at_ns, resolution_ns, comm, tid, tgid, cpu, name, text, hides_zeros: false })
+    Some(Line { at_ns, resolution_ns, comm, tid, tgid, cpu, name, text, ..Line::default() })
 }
+
+/// The first words of a line, and what follows them.
+fn columns<const N: usize>(mut rest: &str) -> Option<([&str; N], &str)> {
+    let mut words = [""; N];
+    for word in &mut words {
+        rest = rest.trim_start();
+        (*word, rest) = rest.split_at(rest.find(char::is_whitespace).unwrap_or(rest.len()));
+    }
+    words.iter().all(|word| !word.is_empty()).then(|| (words, rest.trim()))
+}
+
+/// A line of QEMU's log. Before the event there is, with `-msg timestamp=on`, `TID@SECONDS.MICROS:` up to
+/// QEMU 10, and a time in ISO 8601 later.
+fn of_qemu(line: &str) -> Option<Line<'_>> {
+    let (at_ns, resolution_ns, event) = if line.starts_with(QEMU) {
+        (0, 0, line)
+    } else {
+        let iso = line.split_once(' ').filter(|(stamp, _)| stamp.ends_with('Z'));
+        let old = || line.split_once(':').filter(|(stamp, _)| stamp.contains('@'));
+        let (stamp, event) = iso.or_else(old)?;
+        let ns = match stamp.split_once('@') {
+            Some((_, seconds)) => time(seconds, SECOND)?.0,
+            None => stamp.parse::<Timestamp>().ok()?.as_nanosecond().try_into().ok()?,
+        };
+        (ns, 1000, event)
+    };
+    let (name, text) = event.split_once(' ').unwrap_or((event, ""));
+    Some(Line { layout: Layout::Qemu, at_ns, resolution_ns, name, text, ..Line::default() })
+}
+
+/// A line of blkparse: `259,1 2 5 0.000241000 211 D WFSM 8388872 + 32 [kworker/2:1H]`.
+fn of_blkparse(line: &str) -> Option<Line<'_>> {
+    let ([device, cpu, sequence, stamp, tid, name], text) = columns(line)?;
+    let (major, minor) = device.split_once(',')?;
+    let _: (u32, u32, u64) = (major.parse().ok()?, minor.parse().ok()?, sequence.parse().ok()?);
+    let (ns, resolution_ns) = time(stamp, SECOND)?;
+    // its first time is zero, which would be none
+    let at_ns = ns.checked_add(SECOND)?;
+    let (tid, cpu) = (tid.parse().ok()?, Some(cpu.parse().ok()?));
+    let layout = Layout::Blkparse;
+    Some(Line { layout, at_ns, resolution_ns, tid, cpu, device, name, text, ..Line::default() })
+}
+
+/// A line of spdk_trace: `28:   6026.658 ( 12656064)     RDMA_REQ_NEW    id:    r3622    time:  0.036`.
+fn of_spdk(line: &str) -> Option<Line<'_>> {
+    let (core, rest) = line.split_once(':')?;
+    let ([stamp], mut rest) = columns(rest)?;
+    let (at_ns, resolution_ns) = time(stamp, 1000)?;
+    if let Some(after) = rest.strip_prefix('(') {
+        rest = after.split_once(')')?.1;
+    }
+    // the name of a thread may be before the tracepoint
+    let name = rest.split_whitespace().find(|word| {
+        let fits = |b: u8| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_';
+        word.contains('_') && word.bytes().all(fits)
+    })?;
+    let (cpu, text) = (Some(core.trim().parse().ok()?), rest.split_once(name)?.1);
+    Some(Line { layout: Layout::Spdk, at_ns, resolution_ns, cpu, name, text, ..Line::default() })
+}
+
+/// The layouts, tried in this order.
+const LAYOUTS: [fn(&str) -> Option<Line<'_>>; 5] =
+    [of_text, of_perf_trace, of_qemu, of_blkparse, of_spdk];
 
 /// Reads a line, also a quoted one of a mail.
 pub fn read(line: &str) -> Found<'_> {
@@ -198,12 +274,42 @@ pub fn read(line: &str) -> Found<'_> {
     }
     let line = line.trim_start_matches(['>', ' ', '\t']).trim_end();
     if line.is_empty() || line.starts_with('#') || line.starts_with("cpus=") {
-        return Found::Header;
+        return Found::Header(line);
     }
     if let Some(lost) = lost(line) {
         return Found::Lost(lost);
     }
-    of_text(line).or_else(|| of_perf_trace(line)).map_or(Found::Other, Found::Event)
+    LAYOUTS.iter().find_map(|layout| layout(line)).map_or(Found::Other, Found::Event)
+}
+
+/// The kind of lines in no known layout.
+pub const OTHER: Cow<'_, str> = Cow::Borrowed("something else");
+
+/// Passes on the lines of a text, with their numbers from 1. `take` returns the kind of a line that it did not
+/// understand.
+pub fn each<'t>(
+    text: &'t str,
+    mut take: impl FnMut(u64, Found<'t>) -> Result<(), Cow<'t, str>>,
+) -> Unreads {
+    let mut unreads = Unreads::default();
+    for (number, line) in (1..).zip(text.lines()) {
+        let taken = match read(line) {
+            Found::Other => Err(OTHER),
+            found => take(number, found),
+        };
+        if let Err(kind) = taken {
+            unreads.add(&kind, number, line);
+        }
+    }
+    unreads
+}
+
+/// What the first words and ` + ` say of a request: `259,0`, first sector and number of sectors in
+/// `259,0 WFS 498192384 + 8`.
+pub fn sectors(text: &str) -> Option<(&str, u64, u64)> {
+    let (before, after) = text.split_once(" + ")?;
+    let sector = before.rsplit(' ').next()?.parse().ok()?;
+    Some((text.split(' ').next()?, sector, after.split(' ').next()?.parse().ok()?))
 }
 
 #[cfg(test)]
@@ -277,7 +383,9 @@ mod tests {
         ] {
             assert_eq!(read(line), Found::Lost(lost), "{line}");
         }
-        assert_eq!((read("# tracer: nop"), read("  ")), (Found::Header, Found::Header));
+        for header in ["# tracer: nop", "  "] {
+            assert_eq!(read(header), Found::Header(header.trim()));
+        }
         for line in [
             "hello",
             "a-7 [003] 1.2.3: x",

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `import`: a text of another program becomes a recording.
 
+use crate::error::{Failure, Kind};
 use crate::import::driver::Known;
-use crate::import::lines::Unreads;
+use crate::import::lines::{Found, Layout, Line, QEMU, Unreads};
 use crate::import::report::Report;
 use crate::model::ledger::Ledger;
 use crate::model::text::printable;
@@ -43,12 +44,13 @@ enum Format {
 
 /// What a line is of, if it is of anything that is read.
 fn format_of_line(line: &str) -> Option<Format> {
-    match lines::read(line) {
-        lines::Found::Event(event) if event.name.starts_with("nvme_") => Some(Format::Driver),
-        lines::Found::Event(event) if event.name.starts_with("kvm_") => Some(Format::Kvm),
-        _ if qemu::is_line(line) => Some(Format::Qemu),
-        _ if blkparse::is_line(line) => Some(Format::Blkparse),
-        _ if spdk::is_line(line) => Some(Format::SpdkText),
+    let Found::Event(Line { layout, name, .. }) = lines::read(line) else { return None };
+    match layout {
+        Layout::Text | Layout::PerfTrace if name.starts_with("nvme_") => Some(Format::Driver),
+        Layout::Text | Layout::PerfTrace if name.starts_with("kvm_") => Some(Format::Kvm),
+        Layout::Qemu if name.starts_with(QEMU) => Some(Format::Qemu),
+        Layout::Blkparse => Some(Format::Blkparse),
+        Layout::Spdk => Some(Format::SpdkText),
         _ => None,
     }
 }
@@ -86,7 +88,7 @@ fn driver(text: &str, args: &ImportArgs) -> Result<Report> {
         pairs: true,
         sample_period: 1,
         stage_set: census.stage_set(),
-        sq: Some(census.events.contains_key("nvme_sq")),
+        sq: Some(census.events.contains("nvme_sq")),
         aen: Some(false),
         imported: Some(report.format.into()),
         ..RunInfo::default()
@@ -164,6 +166,10 @@ pub fn run(args: &ImportArgs) -> Result<()> {
     };
     report.write(args.json, &mut out)?;
     out.flush()?;
+    if args.output.is_none() && report.ledger.commands + report.ledger.unfinished == 0 {
+        let why = format!("{}: it has no {}", printable(&args.text), report.what);
+        return Err(Failure::error(Kind::Run, why));
+    }
     Ok(())
 }
 

@@ -1,91 +1,57 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! QEMU's log of `-trace 'pci_nvme_*'`. A line is an event; before it, with `-msg timestamp=on`,
-//! `TID@SECONDS.MICROS:` up to QEMU 10, and a time in ISO 8601 later.
+//! QEMU's log of `-trace 'pci_nvme_*'`. A line is an event.
 
 use std::collections::BTreeSet;
 
-use jiff::Timestamp;
-
-use super::lines::{SECOND, Unreads, numbered, time};
+use super::lines::{Found, Line, OTHER, QEMU, each, read};
 use super::report::Report;
-use crate::model::target::{HostClock, HostController, HostEvent, HostTimes, TargetKind};
-use crate::target::Imported;
-use crate::target::qemu_log::{ENDS, Reader, Skip};
+use crate::model::target::{HostClock, HostController, HostEvent, HostTimes};
+use crate::target::qemu::{ENDS, Reader, Skip};
+use crate::target::{Imported, value};
 use anyhow::{Result, bail};
-
-const EVENT: &str = "pci_nvme_";
-
-/// Whether a line is of QEMU's NVMe controller.
-pub fn is_line(line: &str) -> bool {
-    event(line).is_some_and(|(_, event)| event.starts_with(EVENT))
-}
-
-/// The time of a line, and its event with its arguments.
-fn event(line: &str) -> Option<(Option<u64>, &str)> {
-    let line = line.trim_start_matches(['>', ' ']).trim_end();
-    if line.starts_with(EVENT) {
-        return Some((None, line));
-    }
-    let (stamp, rest) =
-        line.split_once(' ').filter(|(first, _)| first.ends_with('Z')).or_else(|| {
-            let (stamp, rest) = line.split_once(':')?;
-            stamp.contains('@').then_some((stamp, rest))
-        })?;
-    let ns = match stamp.split_once('@') {
-        Some((_, seconds)) => time(seconds, SECOND)?.0,
-        None => u64::try_from(stamp.parse::<Timestamp>().ok()?.as_nanosecond()).ok()?,
-    };
-    Some((Some(ns), rest))
-}
 
 /// Reads a log.
 ///
 /// # Errors
 /// If it is about several controllers.
 pub fn import(log: &str) -> Result<(Imported, Report)> {
-    let mut unread = Unreads::default();
-    let mut seen = BTreeSet::new();
-    let is_timed =
-        log.lines().any(|line| is_line(line) && event(line).is_some_and(|e| e.0.is_some()));
+    let is_timed = log.lines().any(|line| match read(line) {
+        Found::Event(event) => event.name.starts_with(QEMU) && event.resolution_ns > 0,
+        _ => false,
+    });
     let (clock, resolution_ns) =
         if is_timed { (HostClock::Realtime, 1000) } else { (HostClock::Order, 0) };
-    let mut reader = Reader::default();
-    reader.imported = Imported::of(TargetKind::Qemu, "log", clock, resolution_ns);
-    reader.imported.controllers = vec![HostController::named("qemu:0")];
+    let mut reader = Reader::of("log", clock, resolution_ns);
+    reader.all.done.controllers = vec![HostController::named("qemu:0")];
     reader.has_ends = log.contains(ENDS);
-    for (number, line) in numbered(log) {
-        let Some((ns, text)) = event(line) else {
-            unread.add("something else", number, line);
-            continue;
+    let (mut seen, mut second) = (BTreeSet::new(), None);
+    let unread = each(log, |number, found| {
+        let Found::Event(Line { at_ns, resolution_ns, name, text, .. }) = found else {
+            return Err(OTHER);
         };
-        let (name, arguments) = text.split_once(' ').unwrap_or((text, ""));
-        let ns = match (is_timed, ns) {
-            (false, _) => number,
-            (true, Some(ns)) => ns,
-            (true, None) => {
-                unread.add("an event without a time", number, line);
-                reader.skip(&Skip::Malformed);
-                continue;
-            }
-        };
-        match reader.line(ns, name, arguments) {
-            Ok(()) => {
-                seen.insert(name);
-            }
-            Err(Skip::Second) => bail!(
-                "line {number} is about a second controller, and the lines of a log do not name their \
-                 controller: log one controller only, or use `host trace --pid`"
-            ),
-            Err(Skip::Other) if name.starts_with(EVENT) => reader.imported.ledger.other += 1,
-            Err(Skip::Other) => unread.add(name, number, line),
-            Err(Skip::Malformed) => {
-                unread.add(&format!("{name}, in another form"), number, line);
-                reader.skip(&Skip::Malformed);
-            }
+        if !name.starts_with(QEMU) {
+            return Err(name.into());
         }
+        if is_timed && resolution_ns == 0 {
+            reader.all.done.ledger.not_read += 1;
+            return Err("an event without a time".into());
+        }
+        let ns = if is_timed { at_ns } else { number };
+        match reader.event(ns, name, &|key| value(text, key)) {
+            Ok(()) => drop(seen.insert(name)),
+            Err(Skip::Other) => {}
+            Err(Skip::Second) => second = second.or(Some(number)),
+            Err(Skip::Malformed) => return Err(format!("{name}, in another form").into()),
+        }
+        Ok(())
+    });
+    if let Some(number) = second {
+        bail!(
+            "line {number} is about a second controller, and the lines of a log do not name their \
+             controller: log one controller only, or use `host trace --pid`"
+        );
     }
-    let left = reader.unfinished();
-    let mut imported = reader.imported.finished(left);
+    let mut imported = reader.all.finished();
     if !is_timed {
         // the number of a line is no time
         imported.events.iter_mut().for_each(without_times);

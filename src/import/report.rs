@@ -46,10 +46,10 @@ pub struct Report {
 }
 
 impl Report {
-    /// That of tracepoints of the driver.
+    /// The report on tracepoints of the driver.
     pub fn of_driver(census: &Census) -> Self {
         let ledger = &census.ledger;
-        let has = |name| census.events.contains_key(name);
+        let has = |name| census.events.contains(name);
         let stages = match has("nvme_sq") {
             true => "doorbells and interrupts: `submit+device` is one stage",
             false => {
@@ -92,7 +92,7 @@ impl Report {
             resolution_ns: census.resolution_ns,
             lacks,
             unread: census.unreads.clone(),
-            states: Vec::new(),
+            ..Self::default()
         }
     }
 
@@ -107,7 +107,7 @@ impl Report {
         }
     }
 
-    /// That of doorbell writes.
+    /// The report on doorbell writes.
     pub fn of_kvm(trace: &KvmTrace) -> Self {
         let user = "returns to user space (kvm_userspace_exit): IN_USER is not known";
         Self {
@@ -123,7 +123,7 @@ impl Report {
             resolution_ns: trace.resolution_ns,
             lacks: (!trace.has_user).then(|| user.to_owned()).into_iter().collect(),
             unread: trace.unreads.clone(),
-            states: Vec::new(),
+            ..Self::default()
         }
     }
 

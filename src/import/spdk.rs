@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use serde::{Serialize, Serializer};
 
-use super::lines::{Unreads, numbered, time};
+use super::lines::{Found, Layout, Line, OTHER, Unreads, each};
 use super::report::Report;
 use crate::model::histogram::Histogram;
 use crate::model::text::Text;
@@ -13,61 +13,33 @@ use crate::target::spdk_trace::{Entry, Object, Trace, Tracepoint};
 use crate::target::{Imported, spdk_trace, word};
 use crate::view::json::dist;
 
-/// `28:   6026.658 ( 12656064)     RDMA_REQ_NEW    id:    r3622    time:  0.036`
-fn line(text: &str) -> Option<(u64, u64, &str, &str)> {
-    let (core, rest) = text.trim_start_matches(['>', ' ']).split_once(':')?;
-    let rest = rest.trim_start();
-    let (stamp, mut rest) = rest.split_once(char::is_whitespace)?;
-    let ns = time(stamp, 1000)?.0;
-    if let Some(after) = rest.trim_start().strip_prefix('(') {
-        rest = after.split_once(')')?.1;
-    }
-    let rest = rest.trim();
-    // the name of a thread may be before the tracepoint
-    let name = rest.split_whitespace().find(|word| {
-        let fits = |b: u8| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_';
-        word.contains('_') && word.bytes().all(fits)
-    })?;
-    Some((core.trim().parse().ok()?, ns, name, rest.split_once(name)?.1))
-}
-
-/// Whether a line is of the text of spdk_trace.
-pub fn is_line(text: &str) -> bool {
-    line(text).is_some()
-}
-
 /// Reads the text, and keeps this many entries. Its times are microseconds with three digits.
 pub fn parse(text: &str, most: usize) -> (Trace, Unreads) {
     let mut trace = Trace::default();
     // a tick of a nanosecond
     trace.tsc_rate = 1_000_000_000;
-    let mut unreads = Unreads::default();
     let mut numbers: HashMap<&str, u64> = HashMap::new();
-    for (number, text) in numbered(text) {
-        let Some((lcore, tsc, name, rest)) = line(text) else {
-            unreads.add("something else", number, text);
-            continue;
+    let unreads = each(text, |_, found| {
+        let Found::Event(event) = found else { return Err(OTHER) };
+        let Line { layout: Layout::Spdk, at_ns, cpu: Some(cpu), name, text, .. } = event else {
+            return Err(event.name.into());
         };
         if trace.entries.len() >= most {
-            unreads.add("entries beyond those that are kept", number, text);
             trace.lost += 1;
-            continue;
+            return Err("entries beyond those that are kept".into());
         }
         let next = numbers.len() as u64;
         let tpoint = *numbers.entry(name).or_insert(next);
         if tpoint == next {
             let new_object = name.ends_with("_NEW");
-            let name = name.into();
-            trace.tpoints.push(Tracepoint {
-                name,
-                id: tpoint,
-                new_object,
-                ..Tracepoint::default()
-            });
+            let (name, id) = (name.into(), tpoint);
+            trace.tpoints.push(Tracepoint { name, id, new_object, ..Tracepoint::default() });
         }
-        let object = word(rest, "id").map(|id| Object { id: Some(id.into()), ..Object::default() });
+        let object = word(text, "id").map(|id| Object { id: Some(id.into()), ..Object::default() });
+        let (lcore, tsc) = (cpu.into(), at_ns);
         trace.entries.push(Entry { lcore, tpoint, tsc, object, ..Entry::default() });
-    }
+        Ok(())
+    });
     trace.index();
     (trace, unreads)
 }

@@ -2,12 +2,11 @@
 //! The `join` command: a recording of the driver and one of the host side.
 
 use crate::join::pairing::{
-    Guest, Join, Offset, SharedReference, by_readings, guest_command, pair_controllers, served,
+    Guest, Join, Offset, by_readings, guest_command, pair_controllers, served,
 };
 use crate::join::view::{JoinClock, JoinView};
-use crate::model::event::Event;
 use crate::model::ledger::{Accuracy, HostLedger};
-use crate::model::machine::{ClockReading, ControllerInfo};
+use crate::model::machine::{ClockReading, ControllerInfo, SharedClock};
 use crate::model::report::disk_names::DiskNames;
 use crate::model::stage::StageSet;
 use crate::model::target::HostClock;
@@ -15,7 +14,7 @@ use crate::model::text::printable;
 use crate::recording::{Fact, HostRecording};
 use crate::run::args::common::{ColorArg, JSON, JSON_LONG, ONLY_EXAMPLES, number};
 use crate::run::args::filter::ctrl_instance;
-use crate::run::drive::{FileReader, Names, Run, Step};
+use crate::run::drive::{FileReader, Run, Step};
 use crate::run::exit::usage;
 use crate::run::input;
 use crate::run::input::{check_target_end, read_recording};
@@ -36,6 +35,7 @@ pub(crate) mod view;
 const MOST_COMMANDS: u64 = 400_000;
 
 /// The guest's side.
+#[derive(Default)]
 struct Driver {
     commands: Vec<Guest>,
     /// Finished commands without times, and those without an end.
@@ -43,35 +43,6 @@ struct Driver {
     controllers: Vec<ControllerInfo>,
     readings: Vec<ClockReading>,
     is_exact: bool,
-    /// Most events that are kept. A file of this size has no more, unless it is forged.
-    most: u64,
-    path: String,
-}
-
-impl Driver {
-    fn event(&mut self, event: &Event, names: &mut Names) -> Result<()> {
-        let set = names.of_command(event.what.id()).1;
-        match guest_command(event, set) {
-            Some(command) => self.commands.push(command),
-            None => self.without_times += u64::from(event.what.outcome().is_some()),
-        }
-        if self.commands.len() as u64 > self.most {
-            return Err(usage(format!(
-                "{} is damaged, or made to do harm: it has more commands than a file of its \
-                 size can hold",
-                self.path
-            )));
-        }
-        Ok(())
-    }
-
-    fn fact(&mut self, fact: Fact) {
-        match fact {
-            Fact::Controllers(all) => ControllerInfo::update(&mut self.controllers, all),
-            Fact::Readings(all) => self.readings.extend(all),
-            _ => {}
-        }
-    }
 }
 
 /// Reads the recording of the driver, which must have these controllers.
@@ -80,21 +51,29 @@ fn read_guest(path: &Path, ctrls: BTreeSet<u32>) -> Result<(Driver, FileReader)>
     settings.filter.ctrls = ctrls;
     let mut replay = FileReader::open(path, &settings)?;
     replay.require_pairs()?;
-    let mut guest = Driver {
-        commands: Vec::new(),
-        without_times: 0,
-        controllers: Vec::new(),
-        readings: Vec::new(),
-        is_exact: false,
-        most: MOST_COMMANDS + replay.size / 2,
-        path: replay.path.to_string(),
-    };
+    let mut guest = Driver::default();
+    // a file of this size has no more, unless it is forged
+    let (most, path) = (MOST_COMMANDS + replay.size / 2, replay.path.to_string());
     let mut run = Run::of(&mut replay);
     loop {
         match run.next()? {
-            Step::Event { event, names, .. } => guest.event(event, names)?,
-            Step::Fact(fact) => guest.fact(fact),
-            Step::Tick { .. } => {}
+            Step::Event { event, names, .. } => {
+                match guest_command(event, names.of_command(event.what.id()).1) {
+                    Some(command) => guest.commands.push(command),
+                    None => guest.without_times += u64::from(event.what.outcome().is_some()),
+                }
+                if guest.commands.len() as u64 > most {
+                    return Err(usage(format!(
+                        "{path} is damaged, or made to do harm: it has more commands than a file of its \
+                         size can hold"
+                    )));
+                }
+            }
+            Step::Fact(Fact::Controllers(all)) => {
+                ControllerInfo::update(&mut guest.controllers, all);
+            }
+            Step::Fact(Fact::Readings(all)) => guest.readings.extend(all),
+            Step::Fact(_) | Step::Tick { .. } => {}
             Step::Ended => break,
         }
     }
@@ -122,8 +101,8 @@ fn clock(
         JoinClock::Same => {
             return refused("same: the recordings are not of one boot with one clock");
         }
-        JoinClock::Tsc => ("tsc", SharedReference::Tsc),
-        JoinClock::Ptp => ("ptp", SharedReference::Ptp),
+        JoinClock::Tsc => ("tsc", SharedClock::Tsc),
+        JoinClock::Ptp => ("ptp", SharedClock::HostWall),
     };
     let mut recordings = [(&args.guest, replay.info()), (&args.host, &host.info)].into_iter();
     let on_arm = recordings.find(|(_, info)| info.arch == "aarch64");
@@ -191,7 +170,9 @@ fn notes(guest: &Driver, ledger: &HostLedger, nameless: u64) -> Vec<String> {
     let lost = ledger.degraded().into_iter();
     notes.extend(lost.map(|what| format!("the host side has {what}")));
     if nameless > 0 {
-        notes.push(format!("{nameless} requests of the host side have no ids"));
+        notes.push(format!(
+            "{nameless} requests of the host side have no ids, or times out of order"
+        ));
     }
     if guest.without_times > 0 {
         let n = guest.without_times;

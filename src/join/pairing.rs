@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 
 pub use self::clock::Offset;
 pub use self::matching::Matches;
-pub use self::readings::{SharedReference, by_readings};
-pub use self::waterfall::waterfall;
+pub use self::readings::by_readings;
+use self::waterfall::waterfall;
 use crate::model::event::{Event, EventKind};
 use crate::model::machine::ControllerInfo;
 use crate::model::point::Point;
@@ -99,18 +99,21 @@ pub fn guest_command(event: &Event, set: CommandSet) -> Option<Guest> {
 /// Times from here on (146 years) are treated as corrupt: sums of two would not fit.
 const NO_TIME: u64 = 1 << 62;
 
-/// The finished commands of the host side that have ids and times, and the number of the others.
+/// The finished commands of the host side that have ids, and times in order, and the number of the others.
 pub fn served(events: &[HostEvent]) -> (Vec<Served>, u64) {
     let (mut all, mut nameless) = (Vec::new(), 0);
     for event in events {
         let HostEvent::Command(command) = event else {
             continue;
         };
-        match (command.qid.zip(command.cid), command.times.ends()) {
-            (Some(_), Some((first_ns, last_ns))) if last_ns < NO_TIME => {
+        let (has_ids, in_order) =
+            (command.qid.and(command.cid).is_some(), command.times.stages().is_some());
+        match command.times.ends().filter(|(_, last_ns)| has_ids && in_order && *last_ns < NO_TIME)
+        {
+            Some((first_ns, last_ns)) => {
                 all.push(Served { command: *command, first_ns, last_ns });
             }
-            _ => nameless += 1,
+            None => nameless += 1,
         }
     }
     (all, nameless)
@@ -137,29 +140,14 @@ pub fn pair_controllers(
     let mut pairs = BTreeMap::new();
     for h in host {
         let partners: Vec<u32> = guest.iter().filter(|g| may(g, h)).map(|g| g.instance).collect();
-        match partners.as_slice() {
-            [] => {}
-            [g] => match pairs.insert(*g, h.number) {
-                None => {}
-                Some(_) => {
-                    return Err(format!(
-                        "nvme{g} may be several controllers of the host side: name the pair with \
-                         --ctrl nvme{g}={}",
-                        h.name
-                    ));
-                }
-            },
-            several => {
-                let names: Vec<String> = several.iter().map(|g| format!("nvme{g}")).collect();
-                return Err(format!(
-                    "{} of the host side may be {}: name the pair with --ctrl {}={}",
-                    h.name,
-                    names.join(" or "),
-                    names[0],
-                    h.name
-                ));
-            }
-        }
+        let names: Vec<String> = partners.iter().map(|g| format!("nvme{g}")).collect();
+        let why = match partners[..] {
+            [] => continue,
+            [g] if pairs.insert(g, h.number).is_none() => continue,
+            [_] => format!("{} may be several controllers of the host side", names[0]),
+            _ => format!("{} of the host side may be {}", h.name, names.join(" or ")),
+        };
+        return Err(format!("{why}: name the pair with --ctrl {}={}", names[0], h.name));
     }
     Ok(pairs)
 }
@@ -206,19 +194,18 @@ impl Join {
         self.host.len() as u64 - paired - self.matches.ambiguous_host
     }
 
-    /// The pairs, with the parts of their times.
-    pub fn commands(&self) -> impl Iterator<Item = (&Guest, &Served, Vec<Part>)> {
-        self.matches.pairs.iter().map(|&(g, h)| {
-            let (guest, host) = (&self.guest[g], &self.host[h]);
-            let parts = waterfall(guest, host, self.matches.offset.as_ref());
-            (guest, host, parts)
+    /// The pairs' commands of the guest, with the parts of their times. Without an offset there are none.
+    pub fn commands(&self) -> impl Iterator<Item = (&Guest, Vec<Part>)> {
+        self.matches.pairs.iter().filter_map(|&(g, h)| {
+            let (guest, offset) = (&self.guest[g], self.matches.offset.as_ref()?);
+            Some((guest, waterfall(guest, &self.host[h], offset)))
         })
     }
 
     /// The pairs by controller, namespace and opcode.
     pub fn rows(&self) -> PartRows {
         let mut rows = PartRows::new();
-        for (guest, _, parts) in self.commands() {
+        for (guest, parts) in self.commands() {
             let key = (guest.ctrl, guest.id.nsid, guest.id.opcode());
             rows.entry(key).or_default().add(&parts);
         }

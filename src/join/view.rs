@@ -8,7 +8,7 @@ use std::io::Write;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::join::pairing::{Guest, Join, waterfall};
+use crate::join::pairing::{Guest, Join};
 use crate::model::report::disk_names::DiskNames;
 use crate::model::report::parts::PartKey;
 use crate::model::target::Part;
@@ -55,11 +55,10 @@ pub struct JoinView<'a> {
 impl JoinView<'_> {
     /// The pairs, slowest first.
     fn slow(&self) -> Vec<(&Guest, Vec<Part>)> {
-        let Join { guest, host, matches, .. } = self.join;
-        let mut all: Vec<_> = matches.pairs.iter().map(|&(g, h)| (&guest[g], &host[h])).collect();
+        let mut all: Vec<_> = self.join.commands().collect();
         all.sort_by_key(|(g, _)| (Reverse(g.last_ns - g.begin_ns), g.issue_ns));
         all.truncate(self.slowest);
-        all.into_iter().map(|(g, h)| (g, waterfall(g, h, matches.offset.as_ref()))).collect()
+        all
     }
 
     /// Writes the report as text.
@@ -88,8 +87,7 @@ impl JoinView<'_> {
     /// The clock in sentences.
     fn clock_text(&self) -> String {
         let Some(offset) = &self.join.matches.offset else {
-            return "no offset agrees with the pairs: the two directions are one part, `transit`"
-                .into();
+            return "no offset agrees with the pairs".into();
         };
         let by = match self.clock {
             JoinClock::Same => return "same: both recordings have the clock of one boot".into(),

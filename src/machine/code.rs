@@ -113,26 +113,25 @@ impl Code {
     /// Where to probe a function: the file, and the place in it.
     pub fn probe(&self, function: &str) -> Option<(&Path, usize)> {
         let mut found = self.parts.iter();
-        found.find_map(|part| Some((&*part.path, part.symbols.probe(function)?)))
+        found.find_map(|part| Some((&*part.path, *part.symbols.functions.get(function)?)))
     }
 
     /// The USDT probes of this provider: file, name, number of arguments.
     pub fn usdt(&self, provider: &'static str) -> impl Iterator<Item = (&Path, &str, usize)> {
         self.parts.iter().flat_map(move |part| {
-            let probes = part.symbols.usdt(provider);
-            probes.map(|(name, args)| (&*part.path, name, args))
+            let probes = part.symbols.probes.get(provider).into_iter().flatten();
+            probes.map(|(name, args)| (&*part.path, name.as_str(), *args))
         })
     }
 
     /// The release of SPDK; `None` if it is not in the data of the files.
     pub fn release(&self) -> Option<Release> {
-        let texts = self.parts.iter().filter_map(|p| p.symbols.spdk_release());
-        texts.into_iter().find_map(Release::parse)
+        self.parts.iter().find_map(|p| Release::parse(p.symbols.spdk_release.as_ref()?))
     }
 
     /// The build id of the executable.
     pub fn build_id(&self) -> Option<&str> {
-        self.parts.first().and_then(|part| part.symbols.build_id())
+        self.parts.first()?.symbols.build_id.as_deref()
     }
 }
 

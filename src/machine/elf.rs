@@ -14,11 +14,13 @@ use crate::machine::process::{self, MAX_BINARY};
 pub struct Symbols {
     /// Each exported function, and each other function with a unique name.
     /// The place of each in the file: past `endbr64` if a `push` follows.
-    functions: BTreeMap<String, usize>,
-    build_id: Option<String>,
+    pub functions: BTreeMap<String, usize>,
+    /// In hexadecimal.
+    pub build_id: Option<String>,
     /// USDT probes by provider: names, and numbers of arguments.
-    probes: BTreeMap<String, BTreeMap<String, usize>>,
-    spdk_release: Option<String>,
+    pub probes: BTreeMap<String, BTreeMap<String, usize>>,
+    /// The release of SPDK, if its text is in this file.
+    pub spdk_release: Option<String>,
 }
 
 /// What is before the release in the text that SPDK prints at its start: `SPDK v24.09`.
@@ -161,27 +163,6 @@ impl Symbols {
             probes: probes(notes),
         })
     }
-
-    /// Where to probe a function; `None` if there is none of this name, or several.
-    pub fn probe(&self, function: &str) -> Option<usize> {
-        self.functions.get(function).copied()
-    }
-
-    /// The build id in hexadecimal.
-    pub fn build_id(&self) -> Option<&str> {
-        self.build_id.as_deref()
-    }
-
-    /// The release of SPDK, if its text is in this file.
-    pub fn spdk_release(&self) -> Option<&str> {
-        self.spdk_release.as_deref()
-    }
-
-    /// The USDT probes of this provider: names, and numbers of arguments.
-    pub fn usdt(&self, provider: &str) -> impl Iterator<Item = (&str, usize)> {
-        let probes = self.probes.get(provider).into_iter().flatten();
-        probes.map(|(name, args)| (name.as_str(), *args))
-    }
 }
 
 /// The functions of `.symtab`. A name that occurs twice is left out: static functions may share one.
@@ -258,7 +239,7 @@ mod tests {
         let own = read("/proc/self/exe");
         assert!(own.is_ok(), "{own:?}");
         #[cfg(target_arch = "x86_64")]
-        assert!(own.unwrap().probe("main").is_some());
+        assert!(own.unwrap().functions.contains_key("main"));
         assert!(read("/proc/self/cmdline").is_err());
     }
 }

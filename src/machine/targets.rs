@@ -11,7 +11,7 @@ use super::process::{Memory, Process};
 use crate::model::target::TargetKind;
 use crate::model::text::Text;
 use crate::target::functions::{QEMU, SPDK, needed};
-use crate::target::qemu_usdt::is_enough;
+use crate::target::qemu::is_enough;
 
 /// A way to observe a target.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -282,8 +282,36 @@ impl HostCommand {
     }
 }
 
+/// A value in a change of state.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum FieldValue {
+    /// A text.
+    Text(Text),
+    /// A number.
+    Number(u64),
+    /// A result.
+    Result(i64),
+    /// An address in the process.
+    Address(u64),
+    /// A number with its name, if this release is known to have it.
+    #[allow(missing_docs, reason = "the names say it")]
+    Named { value: u64, name: Option<&'static str> },
+}
+
+/// A change of state in SPDK.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StateChange {
+    /// Its time, in nanoseconds of CLOCK_MONOTONIC.
+    pub at_ns: u64,
+    /// The probe.
+    pub probe: &'static str,
+    /// Names and values of its arguments.
+    pub fields: Vec<(&'static str, FieldValue)>,
+}
+
 /// An event of the host side.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HostEvent {
     /// The target has finished a command.
     Command(HostCommand),
@@ -298,6 +326,10 @@ pub enum HostEvent {
         /// Time of the call.
         at_ns: u64,
     },
+    /// A state of SPDK has changed. Not in recordings.
+    State(StateChange),
+    /// How often SPDK has passed on a function so far. Not in recordings.
+    Call(Call),
 }
 
 impl HostEvent {
@@ -308,6 +340,8 @@ impl HostEvent {
                 command.times.ends().map_or(0, |(_, last)| last)
             }
             Self::Interrupt { at_ns, .. } => *at_ns,
+            Self::State(change) => change.at_ns,
+            Self::Call(_) => 0,
         }
     }
 
@@ -316,6 +350,7 @@ impl HostEvent {
         match self {
             Self::Command(command) | Self::Unfinished(command) => command.ctrl,
             Self::Interrupt { ctrl, .. } => *ctrl,
+            Self::State(_) | Self::Call(_) => 0,
         }
     }
 }

@@ -4,7 +4,7 @@
 use super::error::Damage;
 use super::frame::{Content, Summary};
 use super::reader::Item;
-use super::target::{TARGET_WORDS, target_event, words};
+use super::target::{fill, target_event};
 use crate::abi::{NO_EVENT, Record, TIMES_OF_RECORD, WORDS_OF_RECORD};
 use crate::model::event::Event;
 use crate::model::ledger::EventClass;
@@ -14,17 +14,27 @@ use crate::recording::frame::{pack, unpack};
 /// Most events of a block. Larger blocks hardly compress better, and more is lost with the last one.
 pub const BLOCK_EVENTS: usize = 1 << 12;
 
-/// The records of a block that is not complete, of the driver (`N` is [`WORDS_OF_RECORD`]) or of a target.
+/// The words of a record.
+pub type Words = [u64; WORDS_OF_RECORD];
+
+/// The records of a block that is not complete, of the driver or of a target.
 #[derive(Clone)]
-pub struct Batch<const N: usize> {
+pub struct Batch {
     /// Room for all of them; `summary.events` are in use.
-    records: Vec<[u64; N]>,
+    records: Vec<Words>,
     summary: Summary,
 }
 
-impl<const N: usize> Batch<N> {
+impl Default for Batch {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Batch {
     /// An empty block.
-    pub const fn new(content: Content) -> Self {
+    pub const fn new() -> Self {
+        let content = Content::Events;
         let summary = Summary { content, events: 0, commands: 0, from_ns: u64::MAX, to_ns: 0 };
         Self { records: Vec::new(), summary }
     }
@@ -41,9 +51,9 @@ impl<const N: usize> Batch<N> {
 
     /// Adds a record of zeroes, if there is room. Lent, because a record is large.
     #[inline]
-    fn add(&mut self, at_ns: u64, is_command: bool) -> Option<&mut [u64; N]> {
+    fn add(&mut self, at_ns: u64, is_command: bool) -> Option<&mut Words> {
         if self.records.is_empty() {
-            self.records = vec![[0; N]; BLOCK_EVENTS];
+            self.records = vec![[0; WORDS_OF_RECORD]; BLOCK_EVENTS];
         }
         let summary = &mut self.summary;
         let record = self.records.get_mut(usize::from(summary.events))?;
@@ -57,14 +67,9 @@ impl<const N: usize> Batch<N> {
     /// The payload.
     pub fn pack(&self) -> Vec<u8> {
         let records = self.records.get(..self.summary.events.into()).unwrap_or_default();
-        match self.summary.content {
-            Content::Events => pack(records, &TIMES_OF_RECORD),
-            _ => pack(records, &[]),
-        }
+        pack(records, &TIMES_OF_RECORD)
     }
-}
 
-impl Batch<WORDS_OF_RECORD> {
     /// Adds an event, if there is room.
     #[inline]
     pub fn push(&mut self, event: &Event) {
@@ -73,21 +78,18 @@ impl Batch<WORDS_OF_RECORD> {
             Record::fill(words, event);
         }
     }
-}
 
-impl Batch<TARGET_WORDS> {
     /// Adds an event of a target, if there is room.
     pub fn push_target(&mut self, event: &HostEvent) {
         if let Some(to) = self.add(event.at_ns(), false) {
-            *to = words(event);
+            fill(to, event);
         }
     }
 }
 
 /// The events of the block that is being read. Its memory is used again.
 pub struct Unpacked {
-    records: Vec<[u64; WORDS_OF_RECORD]>,
-    of_target: Vec<[u64; TARGET_WORDS]>,
+    records: Vec<Words>,
     next: usize,
     /// The last one that was decoded.
     event: Event,
@@ -96,15 +98,14 @@ pub struct Unpacked {
 
 impl Default for Unpacked {
     fn default() -> Self {
-        let (records, of_target, next) = <_>::default();
-        Self { records, of_target, next, event: NO_EVENT, target_event: None }
+        Self { records: Vec::new(), next: 0, event: NO_EVENT, target_event: None }
     }
 }
 
 const UNKNOWN: Damage = Damage::Content("an event of an unknown kind");
 
 impl Unpacked {
-    /// Takes a block of events of the driver.
+    /// Takes a block of events.
     ///
     /// # Errors
     /// If the content is not valid.
@@ -113,37 +114,34 @@ impl Unpacked {
         unpack(payload, count, &TIMES_OF_RECORD, &mut self.records)
     }
 
-    /// Takes a block of events of a target.
-    ///
-    /// # Errors
-    /// As before.
-    pub fn target_events(&mut self, payload: &[u8], count: usize) -> Result<(), Damage> {
-        self.next = 0;
-        unpack(payload, count, &[], &mut self.of_target)
-    }
-
     /// Whether all events of the block were read.
     pub const fn is_empty(&self) -> bool {
-        self.next >= self.records.len() && self.next >= self.of_target.len()
+        self.next >= self.records.len()
     }
 
-    /// The next event of the block, which has one, in the order in which they were added.
+    /// The next event of the driver in the block, which has one, in the order in which they were added.
     ///
     /// # Errors
     /// If its kind is unknown.
     #[inline]
     pub fn next_event(&mut self) -> Result<Item<'_>, Damage> {
-        let n = self.next;
+        let words = self.records.get(self.next).ok_or(UNKNOWN)?;
         self.next += 1;
-        if let Some(words) = self.records.get(n) {
-            if Record::of_words(words).decode(&mut self.event).is_err() {
-                // nothing after damage is shown
-                self.next = usize::MAX;
-                return Err(UNKNOWN);
-            }
-            return Ok(Item::Event(&self.event));
+        if Record::of_words(words).decode(&mut self.event).is_err() {
+            // nothing after damage is shown
+            self.next = usize::MAX;
+            return Err(UNKNOWN);
         }
-        self.target_event = self.of_target.get(n).and_then(target_event);
+        Ok(Item::Event(&self.event))
+    }
+
+    /// The same, of a target.
+    ///
+    /// # Errors
+    /// If its kind is unknown.
+    pub fn next_target(&mut self) -> Result<Item<'_>, Damage> {
+        self.target_event = self.records.get(self.next).and_then(target_event);
+        self.next += 1;
         self.target_event.as_ref().map(Item::Target).ok_or(UNKNOWN)
     }
 
@@ -155,6 +153,5 @@ impl Unpacked {
     /// Forgets the rest of the block.
     pub fn clear(&mut self) {
         self.records.clear();
-        self.of_target.clear();
     }
 }

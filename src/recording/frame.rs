@@ -51,10 +51,6 @@ pub enum Content {
     Cgroups = 11,
     /// Lines of the kernel's log.
     KernelLog = 12,
-    /// Events of the host side.
-    HostEvents = 32,
-    /// The controllers of the host side.
-    HostControllers = 33,
     /// A kind that a later program has added: skipped.
     Other = 0,
 }

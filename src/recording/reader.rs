@@ -81,7 +81,7 @@ pub struct Reader<R> {
 fn fact(content: Content, is_target: bool, payload: &[u8]) -> Result<Option<Fact>, Damage> {
     Ok(Some(match (content, is_target) {
         (Content::Readings, _) => Fact::Readings(parse(payload)?),
-        (Content::HostControllers, true) => Fact::TargetControllers(parse(payload)?),
+        (Content::Controllers, true) => Fact::TargetControllers(parse(payload)?),
         (Content::End, true) => Fact::TargetLedger(Box::new(ledger(payload)?)),
         (_, true) => return Ok(None),
         (Content::Stacks, _) => {
@@ -167,7 +167,11 @@ impl<R: Read> Reader<R> {
             }
         }
         self.events += 1;
-        match self.unpacked.next_event() {
+        let next = match self.info.target {
+            None => self.unpacked.next_event(),
+            Some(_) => self.unpacked.next_target(),
+        };
+        match next {
             Ok(item) => Ok(Some(item)),
             Err(damage) => {
                 self.events -= 1;
@@ -189,21 +193,19 @@ impl<R: Read> Reader<R> {
 
     /// Begins to read a block. The item of one without events, if it has any.
     fn block(&mut self, head: &Head) -> Result<Option<Item<'static>>, Damage> {
-        let is_target = self.info.target.is_some();
         let summary = head.summary;
-        let count = usize::from(summary.events);
-        match (summary.content, is_target) {
-            (Content::Events, false) if summary.to_ns < self.since_ns => {
+        match summary.content {
+            Content::Events if summary.to_ns < self.since_ns => {
                 self.events += u64::from(summary.events);
-                return Ok(Some(Item::Skipped(summary)));
+                Ok(Some(Item::Skipped(summary)))
             }
-            (Content::Events, false) => self.unpacked.events(self.blocks.payload(head)?, count)?,
-            (Content::HostEvents, true) => {
-                self.unpacked.target_events(self.blocks.payload(head)?, count)?;
+            Content::Events => {
+                let payload = self.blocks.payload(head)?;
+                self.unpacked.events(payload, summary.events.into())?;
+                Ok(None)
             }
-            _ => return Ok(self.fact(head)?.map(Item::Fact)),
+            _ => Ok(self.fact(head)?.map(Item::Fact)),
         }
-        Ok(None)
     }
 
     /// What a block without events says.

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The events of a target as fixed records.
 
-use crate::model::target::{HOST_POINTS, HostCommand, HostEvent, HostPoint, HostTimes};
+use super::events::Words;
+use crate::abi::TIMES_OF_RECORD;
+use crate::model::target::{HostCommand, HostEvent, HostPoint, HostTimes};
 use crate::nvme::status::Status;
 
-/// Words of an event: kind and what is known; time; controller; the parts; pattern of points; the
-/// points, as distances.
-pub const TARGET_WORDS: usize = POINTS + HOST_POINTS;
-/// The word of the first point.
-const POINTS: usize = 12;
+/// The word of the first point, where the driver's records have times, too. Before them: kind and what is
+/// known; time; controller; the parts; pattern of points.
+const POINTS: usize = TIMES_OF_RECORD[1];
 
 const COMMAND: u64 = 1;
 const UNFINISHED: u64 = 2;
@@ -17,7 +17,7 @@ const INTERRUPT: u64 = 3;
 /// The parts of a command that its source may lack: the bit in the first word that says whether it is
 /// known, and its word.
 const PARTS: [(u32, usize); 8] =
-    [(11, 3), (14, 4), (15, 5), (12, 6), (8, 7), (9, 8), (10, 9), (13, 11)];
+    [(11, 3), (14, 4), (15, 5), (12, 12), (8, 7), (9, 8), (10, 9), (13, 11)];
 /// The word of the pattern of points.
 const PATTERN: usize = 10;
 
@@ -34,18 +34,19 @@ fn parts(command: &HostCommand) -> [Option<u64>; PARTS.len()] {
     ]
 }
 
-/// The record of an event.
-pub fn words(event: &HostEvent) -> [u64; TARGET_WORDS] {
+/// Makes the record of an event of these words, which are zero.
+pub fn fill(row: &mut Words, event: &HostEvent) {
     let at_ns = event.at_ns();
-    let mut row = [0; TARGET_WORDS];
     (row[1], row[2]) = (at_ns, event.ctrl().into());
     let (kind, command) = match event {
         HostEvent::Command(command) => (COMMAND, command),
         HostEvent::Unfinished(command) => (UNFINISHED, command),
         HostEvent::Interrupt { vector, .. } => {
             (row[0], row[7]) = (INTERRUPT, u64::from(*vector));
-            return row;
+            return;
         }
+        // not in recordings
+        HostEvent::State(_) | HostEvent::Call(_) => return,
     };
     row[0] = kind;
     for ((bit, word), part) in PARTS.into_iter().zip(parts(command)) {
@@ -56,13 +57,12 @@ pub fn words(event: &HostEvent) -> [u64; TARGET_WORDS] {
     }
     for (point, ns) in command.times.seen() {
         row[PATTERN] |= 1 << point as usize;
-        row[POINTS + point as usize] = at_ns.wrapping_sub(ns);
+        row[POINTS + point as usize] = ns;
     }
-    row
 }
 
-/// The inverse of [`words`]; `None` for an unknown kind.
-pub fn target_event(row: &[u64; TARGET_WORDS]) -> Option<HostEvent> {
+/// The inverse of [`fill`]; `None` for an unknown kind.
+pub fn target_event(row: &Words) -> Option<HostEvent> {
     let (at_ns, ctrl) = (row[1], row[2] as u32);
     let kind = row[0] & 0xff;
     if kind == INTERRUPT {
@@ -71,7 +71,7 @@ pub fn target_event(row: &[u64; TARGET_WORDS]) -> Option<HostEvent> {
     let mut times = HostTimes::default();
     for point in HostPoint::ALL {
         if row[PATTERN] & 1 << point as usize != 0 {
-            times.set(point, at_ns.wrapping_sub(row[POINTS + point as usize]));
+            times.set(point, row[POINTS + point as usize]);
         }
     }
     let part = |n: usize| {

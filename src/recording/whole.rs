@@ -62,7 +62,7 @@ impl HostRecording {
 
     fn add(&mut self, item: Item<'_>) {
         match item {
-            Item::Target(event) => self.events.push(*event),
+            Item::Target(event) => self.events.push(event.clone()),
             Item::Fact(Fact::TargetControllers(all)) => self.controllers = all,
             Item::Fact(Fact::Readings(all)) => self.readings.extend(all),
             Item::Fact(Fact::TargetLedger(info)) => self.ledger = info.ledger,

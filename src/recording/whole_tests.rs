@@ -56,7 +56,7 @@ fn recorded(info: &RunInfo, fill: impl FnOnce(&mut Writer)) -> Vec<u8> {
 fn written(events: &[HostEvent]) -> Vec<u8> {
     let controllers = [HostController { number: 3, ..HostController::named("qemu:3") }];
     recorded(&info(), |recorder| {
-        recorder.block(Content::HostControllers, 0, &controllers);
+        recorder.block(Content::Controllers, 0, &controllers);
         events.iter().for_each(|event| recorder.push_target(event));
         let ledger = LedgerInfo { ledger: Some(HostLedger::default()), ..LedgerInfo::default() };
         recorder.block(Content::End, 0, &ledger);

@@ -5,14 +5,12 @@
 use super::events::Batch;
 use super::frame::{Content, HEAD_BYTES, HEADER_BYTES, Head, MAX_PAYLOAD, Summary, header};
 use super::ring::{Keep, Ring, RingCopy};
-use super::target::TARGET_WORDS;
-use crate::abi::WORDS_OF_RECORD;
 use crate::model::event::Event;
 use crate::model::target::HostEvent;
 use serde::Serialize;
 use std::fs::File;
 use std::io::Write;
-use std::mem::replace;
+use std::mem::take;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -51,8 +49,7 @@ pub struct Written {
 
 /// A recording that is being written.
 pub struct Writer {
-    batch: Batch<WORDS_OF_RECORD>,
-    of_target: Batch<TARGET_WORDS>,
+    batch: Batch,
     jobs: SyncSender<Job>,
     progress: Arc<Progress>,
     thread: JoinHandle<Written>,
@@ -77,8 +74,7 @@ impl Writer {
             received.iter().for_each(|job| job(&mut worker));
             worker.finish()
         })?;
-        let (batch, of_target) = (Batch::new(Content::Events), Batch::new(Content::HostEvents));
-        Ok(Self { batch, of_target, jobs, progress, thread })
+        Ok(Self { batch: Batch::new(), jobs, progress, thread })
     }
 
     /// Adds an event. Waits if the thread cannot keep up.
@@ -92,8 +88,8 @@ impl Writer {
 
     /// Adds an event of a target: `info.target` of the run is set.
     pub fn push_target(&mut self, event: &HostEvent) {
-        self.of_target.push_target(event);
-        if self.of_target.is_full() {
+        self.batch.push_target(event);
+        if self.batch.is_full() {
             self.flush();
         }
     }
@@ -101,14 +97,8 @@ impl Writer {
     /// Ends the current block, so that its events are in the file soon.
     #[inline(never)]
     pub fn flush(&mut self) {
-        let batch = replace(&mut self.batch, Batch::new(Content::Events));
-        self.send(batch);
-        let batch = replace(&mut self.of_target, Batch::new(Content::HostEvents));
-        self.send(batch);
-    }
-
-    fn send<const N: usize>(&self, batch: Batch<N>) {
-        if batch.summary().events > 0 {
+        if self.batch.summary().events > 0 {
+            let batch = take(&mut self.batch);
             self.job(move |worker| worker.write(batch.summary(), &batch.pack()));
         }
     }

@@ -322,7 +322,7 @@ impl FileWriter {
 
     /// Sets the controllers of a target, of the whole recording.
     pub fn target_controllers(&mut self, controllers: &[HostController]) {
-        self.writer.block(Content::HostControllers, self.now(), &controllers);
+        self.writer.block(Content::Controllers, self.now(), &controllers);
     }
 
     /// Adds a stack, before the first event with it.

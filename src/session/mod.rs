@@ -30,7 +30,7 @@ use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
 use self::activity::ActivityReader;
 pub use self::attach::attach;
 use self::groups::Grouping;
-pub use self::host::{commands, messages, state_changes};
+pub use self::host::{HostSession, target};
 use self::layout::MIN_STRIDE;
 pub use self::layout::{Capacity, Layout, Rings};
 use self::load::create_rings;

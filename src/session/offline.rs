@@ -15,14 +15,13 @@ use crate::model::activity::Activity;
 use crate::model::counters::Counters;
 use crate::model::event::{Event, OpenCommand, StackId};
 use crate::model::ids::QueueId;
+use crate::model::ledger::HostLedger;
 use crate::model::machine::{ControllerInfo, RunTimes, Scan, StackSum};
 use crate::model::snapshot::Snapshot;
-use crate::model::target::{Call, HostEvent};
+use crate::model::target::{HostController, TargetInfo};
 use crate::probe::facts::KernelFacts;
 use crate::probe::plan::AttachPlan;
-use crate::settings::{ChosenTarget, HostOptions, OriginDetail, Settings};
-use crate::source::HostSource;
-use crate::target::spdk::StateChange;
+use crate::settings::{ChosenTarget, HostOptions, OriginDetail, Settings, ToEvents};
 use anyhow::{Error, Result};
 
 /// The session of a run.
@@ -244,21 +243,39 @@ impl Memory for KernelMemory {
     }
 }
 
-pub fn commands(
+/// A target that is traced.
+pub enum HostSession {}
+
+pub fn target(
     _system: &System,
     _chosen: ChosenTarget,
     _options: HostOptions,
-) -> Result<Box<dyn HostSource<HostEvent>>> {
+) -> Result<HostSession> {
     Err(not_live())
 }
 
-pub fn state_changes(
-    _system: &System,
-    _pid: u32,
-) -> Result<(Box<dyn HostSource<StateChange>>, usize)> {
-    Err(not_live())
-}
+impl HostSession {
+    pub const fn target(&self) -> &TargetInfo {
+        match *self {}
+    }
 
-pub fn messages(_system: &System, _pid: u32) -> Result<Box<dyn HostSource<Call>>> {
-    Err(not_live())
+    pub const fn probes(&self) -> usize {
+        match *self {}
+    }
+
+    pub const fn controllers(&self) -> &[HostController] {
+        match *self {}
+    }
+
+    pub const fn alive(&self) -> Result<()> {
+        match *self {}
+    }
+
+    pub const fn take(&mut self, _to: ToEvents<'_>) -> Result<bool> {
+        match *self {}
+    }
+
+    pub const fn end(&mut self, _to: ToEvents<'_>) -> Result<HostLedger> {
+        match *self {}
+    }
 }

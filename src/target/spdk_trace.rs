@@ -8,9 +8,9 @@ use anyhow::{Result, anyhow};
 use serde::{Deserialize, Serialize};
 use serde_json::Number;
 
-use super::Imported;
+use super::{Flying, Imported};
 use crate::model::target::{
-    HostClock, HostCommand, HostController, HostEvent, HostPoint, HostTimes, TargetKind,
+    HostClock, HostCommand, HostController, HostPoint, HostTimes, TargetKind,
 };
 use crate::model::text::Text;
 
@@ -183,37 +183,29 @@ fn step(name: &str) -> Option<Step> {
 
 /// The requests of a trace. They have no ids; [`label`] adds them.
 pub fn import(trace: &Trace) -> Imported {
-    let mut imported = Imported::of(TargetKind::Spdk, "spdk_trace", HostClock::Tsc, 1);
-    imported.controllers = vec![HostController::named("spdk:0")];
-    imported.ledger.lost = trace.lost;
-    let mut flying: BTreeMap<_, HostCommand> = BTreeMap::new();
+    let mut all = Flying::of(TargetKind::Spdk, "spdk_trace", HostClock::Tsc, 1);
+    all.done.controllers = vec![HostController::named("spdk:0")];
+    all.done.ledger.lost = trace.lost;
     for entry in &trace.entries {
-        let ledger = &mut imported.ledger;
         let (Some(step), Some(request)) = (step(trace.name(entry)), entry.object_key()) else {
-            ledger.other += 1;
+            all.done.ledger.other += 1;
             continue;
         };
         let ns = trace.ns(entry.tsc);
         match step {
             Step::New => {
-                let command = HostCommand {
-                    request: request.0,
-                    times: HostTimes::default().with(HostPoint::Fetch, ns),
-                    ..HostCommand::default()
-                };
-                ledger.without_end += u64::from(flying.insert(request, command).is_some());
+                let times = HostTimes::default().with(HostPoint::Fetch, ns);
+                let command = HostCommand { request: request.0, times, ..HostCommand::default() };
+                all.begin(request, command);
             }
             Step::Point(point) => {
-                let of = flying.get_mut(&request);
+                let of = all.open.get_mut(&request);
                 of.into_iter().for_each(|command| command.times.set(point, ns));
             }
-            Step::End => match flying.remove(&request) {
-                Some(command) => imported.push(HostEvent::Command(command)),
-                None => ledger.without_begin += 1,
-            },
+            Step::End => all.end(&request, |_| {}),
         }
     }
-    imported.finished(flying.into_values())
+    all.finished()
 }
 
 /// The command of each entry, from a recording of the same requests by their addresses. The n-th use

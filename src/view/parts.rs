@@ -8,41 +8,20 @@ use std::io::Write;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use super::header::WIDTH;
 use super::json::{Dist, dist, typed_line};
+use super::table::Table;
+use super::text::times;
 use super::theme::Theme;
 use crate::model::report::parts::{PartKey, PartRows, PartTimes};
 use crate::model::target::HostCommand;
 use crate::model::text::Text;
 use crate::nvme::subject::{fctype, namespace};
-use crate::units::{counted, nanos};
-
-/// Width of the column of names.
-const NAME: usize = 26;
+use crate::units::{counted, nanos, percent};
 
 /// A signed time.
 pub fn signed(ns: f64) -> String {
     if ns < 0.0 { format!("-{}", nanos(-ns)) } else { nanos(ns) }
-}
-
-/// A name that fits the column: the first and the last part of a long one.
-fn short(name: &str) -> String {
-    match (name.split_once('+'), name.rsplit_once('+')) {
-        (Some((first, _)), Some((_, last))) if name.len() >= NAME => format!("{first}..{last}"),
-        _ => name.to_owned(),
-    }
-}
-
-fn line(name: &str, part: &PartTimes, total: i128, out: &mut dyn Write) -> io::Result<()> {
-    let PartTimes { times, sum_ns, .. } = part;
-    let count = times.count();
-    let share = 100.0 * *sum_ns as f64 / (total as f64).max(1.0);
-    let mean = (count > 0).then(|| signed(*sum_ns as f64 / count as f64));
-    let time = |ns: Option<u64>| ns.map_or_else(|| "-".into(), |ns| nanos(ns as f64));
-    write!(out, "  {name:<NAME$}{count:>7}{share:>6.1}%{:>8}", mean.unwrap_or("-".into()))?;
-    for p in [50.0, 99.0] {
-        write!(out, "{:>8}", time(times.percentile(p)))?;
-    }
-    writeln!(out, "{:>8}", time(times.max()))
 }
 
 /// The ids of a command that are known.
@@ -65,7 +44,7 @@ pub fn ids(id: &HostCommand) -> Map<String, Value> {
     all.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
 }
 
-/// Writes a table per row. `subject`: what the commands of a row are. `marks`: a part to which the
+/// Writes a table with a title per row. `subject`: what the commands of a row are. `marks`: a part to which the
 /// clock's error applies has a `*`.
 ///
 /// # Errors
@@ -77,26 +56,33 @@ pub fn parts_text(
     theme: Theme,
     out: &mut dyn Write,
 ) -> io::Result<()> {
+    let mut table = Table::default();
     for (key, row) in rows {
         let unmeasured = match row.unmeasured {
             0 => String::new(),
             n => format!("  unmeasured {n}"),
         };
-        let count = counted(row.count, "cmd");
-        writeln!(out, "{}  {count}{unmeasured}", theme.head(&subject(key)))?;
-        let columns = format!(
-            "  {:<NAME$}{:>7}{:>7}{:>8}{:>8}{:>8}{:>8}",
-            "part", "n", "share", "mean", "p50", "p99", "max"
-        );
-        writeln!(out, "{}", theme.dim(&columns))?;
-        for part in &row.parts {
+        table.title(format!("{}  {}{unmeasured}", subject(key), counted(row.count, "cmd")));
+        let mut line = |name: &str, part: &PartTimes| {
+            let (count, sum_ns) = (part.times.count(), part.sum_ns as f64);
             let mark = if part.by_clock && marks { " *" } else { "" };
-            line(&(short(&part.name) + mark), part, row.total.sum_ns, out)?;
-        }
-        line("total", &row.total, row.total.sum_ns, out)?;
-        writeln!(out)?;
+            let share = sum_ns / (row.total.sum_ns as f64).max(1.0);
+            let mut cells = vec![
+                ("<PART", format!("  {name}{mark}")),
+                ("N", count.to_string()),
+                ("SHARE", percent(share)),
+            ];
+            cells.extend(times(&part.times, false, false));
+            if sum_ns < 0.0 {
+                cells[3].1 = signed(sum_ns / count as f64);
+            }
+            table.row(cells);
+        };
+        row.parts.iter().for_each(|part| line(&part.name, part));
+        line("total", &row.total);
     }
-    Ok(())
+    table.write(theme, WIDTH, out)?;
+    if rows.is_empty() { Ok(()) } else { writeln!(out) }
 }
 
 #[derive(Serialize)]

@@ -9,7 +9,7 @@ use nvme_deep::model::point::ALL_POINTS;
 use nvme_deep::model::stack::StackAt;
 use nvme_deep::model::target::TargetInfo;
 use nvme_deep::model::timeline::Timeline;
-use nvme_deep::recording::{Batch, Content, LedgerInfo, RunInfo};
+use nvme_deep::recording::{Batch, LedgerInfo, RunInfo};
 
 use crate::blocks::{EQUAL, NEXT, Part, input_of};
 use crate::targets::ALL;
@@ -70,7 +70,7 @@ fn ledger(kind: u8) -> Part {
 
 /// A block of events.
 fn block(events: impl Iterator<Item = Event>) -> Part {
-    let mut batch = Batch::new(Content::Events);
+    let mut batch = Batch::new();
     events.for_each(|event| batch.push(&event));
     let events = batch.summary().events.into();
     Part { events, ..text(2, batch.pack()) }

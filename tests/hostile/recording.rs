@@ -206,7 +206,7 @@ pub fn host(from: &Path, to: &Path) {
     file.block(Content::Run, info.begin_ns, &hostile(&info, ""));
     read.events.iter().for_each(|event| file.push_target(event));
     file.block(Content::Readings, 0, &hostile(&read.readings, ""));
-    file.block(Content::HostControllers, 0, &hostile(&controllers, ""));
+    file.block(Content::Controllers, 0, &hostile(&controllers, ""));
     let ledger =
         HostLedger { hits: [(EVIL_HERE.into(), 8)].into(), lost: 1, ..read.ledger.unwrap() };
     let ledger = LedgerInfo { at_ns: 4 * SECOND, evicted: 0, ledger: Some(ledger) };

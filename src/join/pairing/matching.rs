@@ -144,7 +144,7 @@ pub fn pair(
 }
 
 /// Most records of the host that are compared with one of the guest. A device has at most one of an id
-/// at a time; if many are possible, none is.
+/// at a time; if many are possible, all of the identity are ambiguous.
 const MOST_CANDIDATES: usize = 64;
 
 /// Pairs the records of an identity that occurs more than once: those that surely fit, where
@@ -156,43 +156,41 @@ fn several(
     offset: &Offset,
     bounds_of: &dyn Fn(usize, usize) -> Bounds,
 ) {
-    // how many of the guest's may be each of the host's: changes from place to place, then numbers
-    let mut claims = vec![0_i64; group.host.len() + 1];
-    let mut sure = Vec::new();
     let first_ns = |h: usize| host[h].first_ns.cast_signed();
     // rounded times may be a little early
     let margin = 2000;
-    for &g in &group.guest {
-        let command = &guest[g];
-        let issue_ns = command.issue_ns.cast_signed();
+    // the records of the host, which are sorted, that begin while a command of the guest is at the device
+    let during = |g: &usize| {
+        let issue_ns = guest[*g].issue_ns.cast_signed();
         let (low, high) = offset.range(issue_ns);
         let from = issue_ns.saturating_add(low).saturating_sub(margin);
-        let to = command.end_ns.cast_signed().saturating_add(high);
+        let to = guest[*g].end_ns.cast_signed().saturating_add(high);
         let begin = group.host.partition_point(|&h| first_ns(h) < from);
-        let end = group.host.partition_point(|&h| first_ns(h) <= to).max(begin);
-        let may_fit = |n: &usize| offset.may_fit(&bounds_of(g, group.host[*n]));
-        let ends = match end - begin {
-            0..=MOST_CANDIDATES => (begin..end).find(may_fit).zip((begin..end).rev().find(may_fit)),
-            _ => Some((begin, end - 1)),
-        };
-        let Some((first, last)) = ends else { continue };
-        claims[first] += 1;
-        claims[last + 1] -= 1;
-        if first == last && offset.surely_fits(&bounds_of(g, group.host[first])) {
-            sure.push((g, first));
-        } else {
-            matches.ambiguous_guest += 1;
+        begin..group.host.partition_point(|&h| first_ns(h) <= to).max(begin)
+    };
+    let ranges: Vec<_> = group.guest.iter().map(during).collect();
+    if ranges.iter().any(|range| range.len() > MOST_CANDIDATES) {
+        matches.ambiguous_guest += group.guest.len() as u64;
+        matches.ambiguous_host += group.host.len() as u64;
+        return;
+    }
+    // how many of the guest's may be each of the host's
+    let mut claims = vec![0_u32; group.host.len()];
+    let mut sure = Vec::new();
+    for (&g, range) in group.guest.iter().zip(ranges) {
+        let fits: Vec<usize> =
+            range.filter(|n| offset.may_fit(&bounds_of(g, group.host[*n]))).collect();
+        fits.iter().for_each(|n| claims[*n] += 1);
+        match fits[..] {
+            [] => {}
+            [n] if offset.surely_fits(&bounds_of(g, group.host[n])) => sure.push((g, n)),
+            _ => matches.ambiguous_guest += 1,
         }
     }
-    let mut number = 0;
-    for claim in &mut claims {
-        number += *claim;
-        *claim = number;
-    }
-    for (g, place) in sure {
-        if claims[place] == 1 {
-            matches.pairs.push((g, group.host[place]));
-            claims[place] = 0;
+    for (g, n) in sure {
+        if claims[n] == 1 {
+            matches.pairs.push((g, group.host[n]));
+            claims[n] = 0;
         } else {
             matches.ambiguous_guest += 1;
         }

@@ -15,47 +15,6 @@ const ROUNDING_NS: f64 = 2.0;
 /// Most bits of a ratio of TSCs.
 const MOST_BITS: u32 = 63;
 
-/// Why there is no offset.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum NoOffset {
-    /// The guest's recording lacks readings.
-    #[error(
-        "the recording of the guest does not have two readings of {0}: it is older than these, was made \
-         with --redact, or {0} was not there when `record` began"
-    )]
-    Guest(&'static str),
-    /// The host's recording lacks readings.
-    #[error(
-        "the recording of the host side does not have two readings of {0}: it is older than these, or an \
-         import"
-    )]
-    Host(&'static str),
-    /// The TSC offset of the virtual machine is not recorded.
-    #[error(
-        "the recording of the host side has no TSC offset of the virtual machine: record it by `host trace \
-         --pid` of a process with one virtual machine of KVM, as root, with debugfs mounted"
-    )]
-    NoScale,
-    /// It has changed.
-    #[error(
-        "the TSC offset of the virtual machine changed during the recording, by a reboot or a migration"
-    )]
-    ScaleChanged,
-    /// The host's wall clock was set.
-    #[error("the wall clock of the host was set during the recording")]
-    Set,
-}
-
-/// The third clock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SharedReference {
-    /// The TSC; the guest has its own.
-    Tsc,
-    /// The host's wall clock, which the guest reads by ptp_kvm.
-    Ptp,
-}
-
 /// A time of the third clock, and of CLOCK_MONOTONIC.
 #[derive(Clone, Copy, Debug)]
 struct Point {
@@ -73,15 +32,20 @@ impl TscScale {
 }
 
 /// The TSC of the virtual machine, if it was the same in all readings that have it.
-fn scale(host: &[ClockReading]) -> Result<TscScale, NoOffset> {
+fn scale(host: &[ClockReading]) -> Result<TscScale, String> {
     let mut all = host.iter().filter_map(|r| r.guest);
-    let first = all.next().ok_or(NoOffset::NoScale)?;
-    if first.ratio == 0 || first.bits > MOST_BITS {
-        return Err(NoOffset::NoScale);
-    }
+    let first = all.next().filter(|scale| scale.ratio > 0 && scale.bits <= MOST_BITS);
+    let first = first.ok_or(
+        "the recording of the host side has no TSC offset of the virtual machine: record it by `host trace \
+         --pid` of a process with one virtual machine of KVM, as root, with debugfs mounted",
+    )?;
     match all.all(|scale| scale == first) {
         true => Ok(first),
-        false => Err(NoOffset::ScaleChanged),
+        false => Err(
+            "the TSC offset of the virtual machine changed during the recording, by a reboot or a \
+                      migration"
+                .into(),
+        ),
     }
 }
 
@@ -136,45 +100,57 @@ fn samples(guest: &[Point], host: &[Point]) -> Vec<Sample> {
     thirds.into_iter().filter_map(sample).collect()
 }
 
-/// The offset of the host's clock, from the readings of both recordings. `span`: the times of the
-/// guest for which it is needed. Outside the readings the error is larger.
+/// The offset of the host's clock, from the readings of both recordings. `third`: the clock by which the
+/// guest's is compared, its TSC or the host's wall clock. `span`: the times of the guest for which it is
+/// needed. Outside the readings the error is larger.
 ///
 /// # Errors
-/// If a side has fewer than two readings of the clock, or the clock was set.
+/// If a side has fewer than two readings of the clock, or the clock was set: why.
 pub fn by_readings(
     guest: &[ClockReading],
     host: &[ClockReading],
-    third: SharedReference,
+    third: SharedClock,
     span: (i64, i64),
-) -> Result<Offset, NoOffset> {
+) -> Result<Offset, String> {
     let same = |value: u64| i128::from(value);
     let (guest, host, names) = match third {
-        SharedReference::Tsc => {
+        SharedClock::Tsc => {
             let scale = scale(host)?;
             (
-                points(guest, SharedClock::Tsc, |value| scale.host_ticks(value)),
-                points(host, SharedClock::Tsc, same),
+                points(guest, third, |value| scale.host_ticks(value)),
+                points(host, third, same),
                 ("the TSC", "the TSC"),
             )
         }
-        SharedReference::Ptp => (
-            points(guest, SharedClock::HostWall, same),
+        _ => (
+            points(guest, third, same),
             points(host, SharedClock::Wall, same),
             ("ptp_kvm", "its wall clock"),
         ),
     };
+    let few = || {
+        format!(
+            "the recording of the guest does not have two readings of {0}: it is older than these, was \
+             made with --redact, or {0} was not there when `record` began",
+            names.0
+        )
+    };
     if guest.len() < 2 {
-        return Err(NoOffset::Guest(names.0));
+        return Err(few());
     }
     if host.len() < 2 {
-        return Err(NoOffset::Host(names.1));
+        return Err(format!(
+            "the recording of the host side does not have two readings of {}: it is older than these, or \
+             an import",
+            names.1
+        ));
     }
-    if third == SharedReference::Ptp && was_set(&host) {
-        return Err(NoOffset::Set);
+    if third != SharedClock::Tsc && was_set(&host) {
+        return Err("the wall clock of the host was set during the recording".into());
     }
     let samples = samples(&guest, &host);
     let ends = samples.first().zip(samples.last());
-    let (first, last) = ends.ok_or(NoOffset::Guest(names.0))?;
+    let (first, last) = ends.ok_or_else(few)?;
     let line = Offset::line((first.0, first.1), (last.0, last.1), 0);
     let apart = |s: &Sample| s.1.abs_diff(line.at(s.0)) as f64 + s.2;
     let error = samples.iter().map(apart).fold(0.0, f64::max);

@@ -427,6 +427,7 @@ impl HostLedger {
             }
             HostEvent::Unfinished(_) => self.unfinished += 1,
             HostEvent::Interrupt { .. } => self.interrupts += 1,
+            HostEvent::State(_) | HostEvent::Call(_) => {}
         }
     }
 }

@@ -49,7 +49,6 @@ fn place(name: &str) -> (usize, usize) {
         "backend",
         "host_complete",
         "interrupt",
-        "transit",
         "to_guest",
         "guest_complete",
     ];

@@ -1,71 +1,63 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Traces a target of this machine: the kernel's nvmet by its tracepoints, QEMU and SPDK by uprobes.
+//! Traces a target of this machine: the kernel's nvmet by its tracepoints, QEMU and SPDK by uprobes and
+//! USDT probes.
 
 mod attach;
-mod messages;
-mod process;
 mod record;
 mod usdt;
 
 use std::collections::BTreeMap;
+use std::mem::take;
 use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
 
-use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
+use libbpf_rs::{Link, MapCore, MapFlags};
 
-use self::messages::Messages;
+pub use self::attach::target;
 use self::record::{CtrlKey, Record};
-pub use self::usdt::state_changes;
+use self::usdt::UsdtHit;
 use super::read;
 use super::rings::SortedRings;
-use crate::abi::nd_host_count as Count;
+use crate::abi::{nd_host_count as Count, nd_usdt_count as UsdtCount};
 use crate::error::{Failure, Kind, failed};
-use crate::machine::System;
 use crate::machine::process::Memory;
 use crate::model::ledger::HostLedger;
 use crate::model::target::{Call, HostController, HostEvent, TargetInfo, TargetKind};
 use crate::model::text::Text;
 use crate::session::load::Loaded;
-use crate::settings::{ChosenTarget, HostOptions};
-use crate::source::{HostSource, ToEvents};
+use crate::settings::ToEvents;
 use crate::target::functions::Wanted;
+use crate::target::qemu::{Reader, Skip};
+use crate::target::spdk::{self, Release};
 use anyhow::Result;
 
-/// The source of the commands of a target.
-///
-/// # Errors
-/// If it is not there, may not be traced, or the kernel refuses the programs.
-pub fn commands(
-    system: &System,
-    chosen: ChosenTarget,
-    options: HostOptions,
-) -> Result<Box<dyn HostSource<HostEvent>>> {
-    Ok(match chosen {
-        ChosenTarget::Nvmet => Box::new(HostSession::nvmet(system, options.measure)?),
-        ChosenTarget::Process(pid) => Box::new(HostSession::process(system, pid, options)?),
-        ChosenTarget::Usdt(pid) => usdt::qemu(system, pid)?,
-    })
-}
+/// Time between two looks at the counts of messages. A function that is unloaded earlier has no name.
+const LOOK: Duration = Duration::from_millis(500);
 
-/// The messages of a process of SPDK.
-///
-/// # Errors
-/// If it is no process of SPDK, may not be traced, or the kernel refuses the programs.
-pub fn messages(system: &System, pid: u32) -> Result<Box<dyn HostSource<Call>>> {
-    Ok(Box::new(Messages::of(system, pid)?))
+/// What the programs pass on, and how it becomes events.
+enum Decoder {
+    /// Records of commands, from these programs of bpf/host.bpf.c as far as they are loaded.
+    Records(&'static [Wanted]),
+    /// Hits of QEMU's USDT probes (bpf/usdt.bpf.c).
+    Qemu(Box<Reader>),
+    /// Hits of SPDK's USDT probes: changes of state.
+    States(Option<Release>),
+    /// A map with the counts of SPDK's messages, and when it was read.
+    Calls(Option<Instant>),
 }
 
 /// A target that is traced. Dropping it detaches everything.
-struct HostSession {
+pub struct HostSession {
     loaded: Loaded,
     links: Vec<Link>,
-    /// The programs that may be loaded.
-    programs: &'static [Wanted],
-    rings: SortedRings,
+    /// `None`: the events are in a map.
+    rings: Option<SortedRings>,
+    decoder: Decoder,
     target: TargetInfo,
     /// The memory of the process; `None` for the kernel.
     memory: Option<Memory>,
     controllers: Vec<HostController>,
-    /// Numbers of the controllers.
+    /// Numbers of the controllers of records; `None`: another device.
     numbers: BTreeMap<CtrlKey, Option<u32>>,
     ledger: HostLedger,
     /// The kernel measures run times while this file is open.
@@ -75,16 +67,26 @@ struct HostSession {
 impl HostSession {
     /// Takes over the loaded and attached programs. `memory`: of the process.
     fn new(
-        (loaded, links, programs): (Loaded, Vec<Link>, &'static [Wanted]),
+        (loaded, links): (Loaded, Vec<Link>),
         target: TargetInfo,
         memory: Option<Memory>,
+        decoder: Decoder,
         stats: Option<OwnedFd>,
     ) -> Result<Self> {
+        let rings = match decoder {
+            Decoder::Records(_) => {
+                Some(SortedRings::open([&loaded.map("host_events")?], Record::time_of)?)
+            }
+            Decoder::Qemu(_) | Decoder::States(_) => {
+                Some(SortedRings::open([&loaded.map("usdt_events")?], UsdtHit::time_of)?)
+            }
+            Decoder::Calls(_) => None,
+        };
         Ok(Self {
-            rings: SortedRings::open([&loaded.map("host_events")?], Record::time_of)?,
             loaded,
             links,
-            programs,
+            rings,
+            decoder,
             target,
             memory,
             controllers: Vec::new(),
@@ -92,6 +94,143 @@ impl HostSession {
             ledger: HostLedger::default(),
             _stats: stats,
         })
+    }
+
+    /// The target.
+    pub const fn target(&self) -> &TargetInfo {
+        &self.target
+    }
+
+    /// The number of places that programs are attached to.
+    pub const fn probes(&self) -> usize {
+        self.links.len()
+    }
+
+    /// The controllers that were seen so far.
+    pub fn controllers(&self) -> &[HostController] {
+        &self.controllers
+    }
+
+    /// Fails if the target has ended: there will be no more events.
+    pub fn alive(&self) -> Result<()> {
+        self.memory.as_ref().map_or(Ok(()), Memory::alive)
+    }
+
+    /// Passes on new events by time, except the latest: earlier ones may still arrive. Returns true if
+    /// there may be more.
+    pub fn take(&mut self, to: ToEvents<'_>) -> Result<bool> {
+        self.pass_on(false, to)
+    }
+
+    /// Detaches everything, and returns the ledger. Passes on the events that are left, and the
+    /// commands in flight.
+    pub fn end(&mut self, to: ToEvents<'_>) -> Result<HostLedger> {
+        let runs = read::program_runs(&self.loaded.0);
+        self.links.clear();
+        self.pass_on(true, to)?;
+        match &mut self.decoder {
+            Decoder::Records(programs) => {
+                let programs = *programs;
+                self.in_flight(to)?;
+                self.count_records(programs, &runs)?;
+            }
+            Decoder::Calls(_) => {
+                // the map was full, or the kernel skipped the program
+                let skipped: u64 = runs.values().map(|run| run.misses).sum();
+                self.ledger.lost = self.host_count(Count::ND_HOST_NO_ROOM)? + skipped;
+            }
+            Decoder::Qemu(reader) => {
+                let left = take(&mut reader.all).finished();
+                left.events.iter().try_for_each(|event| to(event, &self.controllers))?;
+                let lost = self.ledger.lost + left.ledger.lost;
+                self.ledger = HostLedger { imported: false, lost, ..left.ledger };
+                self.count_hits()?;
+            }
+            Decoder::States(_) => self.count_hits()?,
+        }
+        Ok(take(&mut self.ledger))
+    }
+
+    /// Passes on new events. With `all`, also the latest.
+    fn pass_on(&mut self, all: bool, to: ToEvents<'_>) -> Result<bool> {
+        let more = match &mut self.rings {
+            Some(rings) => rings.fetch(all)?,
+            None => false,
+        };
+        match self.decoder {
+            Decoder::Records(_) => self.records(to)?,
+            Decoder::Qemu(_) | Decoder::States(_) => self.hits(to)?,
+            Decoder::Calls(looked) if all || looked.is_none_or(|at| at.elapsed() >= LOOK) => {
+                self.calls(to)?;
+                self.decoder = Decoder::Calls(Some(Instant::now()));
+            }
+            Decoder::Calls(_) => {}
+        }
+        Ok(more)
+    }
+
+    /// The next record; one of another size is counted. `None`: there is none yet.
+    fn next<T>(&mut self, read: impl Fn(&[u8]) -> Option<T>) -> Option<T> {
+        let rings = self.rings.as_mut()?;
+        loop {
+            match rings.next(&read)? {
+                Some(record) => return Some(record),
+                None => self.ledger.lost += 1,
+            }
+        }
+    }
+
+    fn records(&mut self, to: ToEvents<'_>) -> Result<()> {
+        self.check()?;
+        while let Some(record) = self.next(Record::read) {
+            if let Some(number) = self.number(record.ctrl)? {
+                let event = record.event(number, self.is_kernel());
+                self.ledger.count(&event);
+                to(&event, &self.controllers)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn hits(&mut self, to: ToEvents<'_>) -> Result<()> {
+        while let Some(hit) = self.next(UsdtHit::read) {
+            match &mut self.decoder {
+                Decoder::Qemu(reader) => {
+                    let read = reader.hit(hit.number, hit.at_ns, &hit.args);
+                    for event in take(&mut reader.all.done.events) {
+                        to(&event, &self.controllers)?;
+                    }
+                    if read == Err(Skip::Second) {
+                        return Err(usdt::several_controllers(self.target.pid));
+                    }
+                }
+                Decoder::States(release) => {
+                    if let Some(probe) = spdk::PROBES.get(hit.number) {
+                        let change = probe.decode(*release, hit.at_ns, &hit.args, &hit.texts);
+                        to(&HostEvent::State(change), &[])?;
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn calls(&self, to: ToEvents<'_>) -> Result<()> {
+        let map = self.loaded.map("messages")?;
+        for key in map.keys() {
+            let value = map.lookup(&key, MapFlags::ANY).map_err(failed("read map `messages`"))?;
+            let (words, _) = key.as_chunks::<8>();
+            let [function, call] = *words else { continue };
+            let count = value.and_then(|v| v.try_into().ok().map(u64::from_ne_bytes));
+            let by = usize::try_from(u64::from_ne_bytes(call)).ok();
+            let by = by.and_then(|n| attach::CALLS.get(n));
+            if let (Some(count), Some((_, by))) = (count, by) {
+                let function = u64::from_ne_bytes(function);
+                to(&HostEvent::Call(Call { by, function, count }), &[])?;
+            }
+        }
+        Ok(())
     }
 
     fn is_kernel(&self) -> bool {
@@ -104,35 +243,32 @@ impl HostSession {
         if let Some(known) = self.numbers.get(&key) {
             return Ok(*known);
         }
-        let next = self.controllers.len() as u32;
         let found = match self.target.kind {
             TargetKind::Nvmet | TargetKind::Spdk => Some(self.noted_controller(key)?),
-            _ => self.qemu_controller(key),
+            _ => {
+                let serial = self.memory.as_ref().and_then(|m| m.nvme_serial(key.address));
+                serial.map(|serial| HostController::of_qemu(&serial))
+            }
         };
-        let Some(mut found) = found else {
-            self.numbers.insert(key, None);
-            return Ok(None);
-        };
-        // a controller that connects again may have another address
+        let number = found.map(|found| self.add_controller(found));
+        self.numbers.insert(key, number);
+        Ok(number)
+    }
+
+    /// The number of a controller, which may be known: one that connects again may have another address.
+    fn add_controller(&mut self, mut found: HostController) -> u32 {
         let same = |c: &&HostController| {
             (c.cntlid, &c.nqn, &c.serial) == (found.cntlid, &found.nqn, &found.serial)
         };
-        let known = self.controllers.iter().find(same).map(|c| c.number);
-        let number = known.unwrap_or(next);
-        self.numbers.insert(key, Some(number));
-        if known.is_none() {
-            if self.controllers.iter().any(|c| c.name == found.name) {
-                found.name = Text::from_escaped(&format!("{}/{next}", found.name));
-            }
-            found.number = next;
-            self.controllers.push(found);
+        if let Some(known) = self.controllers.iter().find(same) {
+            return known.number;
         }
-        Ok(Some(number))
-    }
-
-    fn qemu_controller(&self, key: CtrlKey) -> Option<HostController> {
-        let serial = self.memory.as_ref()?.nvme_serial(key.address)?;
-        Some(HostController::of_qemu(&serial))
+        found.number = self.controllers.len() as u32;
+        if self.controllers.iter().any(|c| c.name == found.name) {
+            found.name = Text::from_escaped(&format!("{}/{}", found.name, found.number));
+        }
+        self.controllers.push(found);
+        self.controllers.len() as u32 - 1
     }
 
     /// A controller of nvmet or of SPDK, with the name that its program has noted.
@@ -153,7 +289,7 @@ impl HostSession {
 
     /// Fails if the target has another layout.
     fn check(&mut self) -> Result<()> {
-        let failed = host_count(&self.loaded, Count::ND_HOST_FAILED_CHECK)?;
+        let failed = self.host_count(Count::ND_HOST_FAILED_CHECK)?;
         self.ledger.failed_checks = failed;
         if failed > 0 {
             let text = format!(
@@ -165,83 +301,63 @@ impl HostSession {
         Ok(())
     }
 
-    /// Passes on new events. With `all`, also the latest.
-    fn pass_on(&mut self, all: bool, to: ToEvents<'_, HostEvent>) -> Result<bool> {
-        let more = self.rings.fetch(all)?;
-        self.check()?;
-        while let Some(record) = self.rings.next(Record::read) {
-            let Some(record) = record else {
-                self.ledger.not_read += 1;
-                continue;
-            };
-            if let Some(number) = self.number(record.ctrl)? {
-                let event = record.event(number, self.is_kernel());
-                self.ledger.count(&event);
-                to(&event, &self.controllers)?;
-            }
-        }
-        Ok(more)
-    }
-
-    fn finish(&mut self, runs: &BTreeMap<String, read::ProgramRuns>) -> Result<HostLedger> {
-        let count = |what| host_count(&self.loaded, what);
-        let ledger = &mut self.ledger;
-        ledger.without_begin = count(Count::ND_HOST_WITHOUT_BEGIN)?;
-        ledger.without_end = count(Count::ND_HOST_WITHOUT_END)?;
-        ledger.lost = count(Count::ND_HOST_NO_ROOM)? + count(Count::ND_HOST_LOST)?;
-        for Wanted { program, hook, .. } in self.programs {
-            let Some(run) = runs.get(*program) else {
-                continue;
-            };
-            ledger.hits.insert((*hook).into(), count(counter(program))?);
-            ledger.skipped.insert((*hook).into(), run.misses);
-            if let Some(ns) = run.ns.checked_div(run.count) {
-                ledger.run_ns.insert((*hook).into(), ns);
-            }
-        }
-        Ok(ledger.clone())
-    }
-}
-
-impl HostSource<HostEvent> for HostSession {
-    fn target(&self) -> &TargetInfo {
-        &self.target
-    }
-
-    fn controllers(&self) -> &[HostController] {
-        &self.controllers
-    }
-
-    fn take(&mut self, to: ToEvents<'_, HostEvent>) -> Result<bool> {
-        self.pass_on(false, to)
-    }
-
-    fn alive(&self) -> Result<()> {
-        self.memory.as_ref().map_or(Ok(()), Memory::alive)
-    }
-
-    fn end(&mut self, to: ToEvents<'_, HostEvent>) -> Result<HostLedger> {
-        let runs = read::program_runs(&self.loaded.0);
-        self.links.clear();
-        self.pass_on(true, to)?;
+    /// Passes on the commands in flight.
+    fn in_flight(&mut self, to: ToEvents<'_>) -> Result<()> {
         let flying = self.loaded.map("flying")?;
-        for record in in_flight(&flying) {
+        let values = flying.keys().filter_map(|key| flying.lookup(&key, MapFlags::ANY).ok()?);
+        for record in values.filter_map(|bytes| Record::read(&bytes)) {
             if let Some(number) = self.number(record.ctrl)? {
                 let event = HostEvent::Unfinished(record.command(number, self.is_kernel()));
                 self.ledger.count(&event);
                 to(&event, &self.controllers)?;
             }
         }
-        self.finish(&runs)
+        Ok(())
     }
-}
 
-/// A count of the programs, over all CPUs.
-fn count(loaded: &Loaded, map: &str, number: u32) -> Result<u64> {
-    let values = loaded.map(map)?.lookup_percpu(&number.to_ne_bytes(), MapFlags::ANY);
-    let values = values.map_err(failed(format!("read map `{map}`")))?.unwrap_or_default();
-    let of_cpu = |bytes: Vec<u8>| bytes.try_into().map_or(0, u64::from_ne_bytes);
-    Ok(values.into_iter().map(of_cpu).sum())
+    fn count_records(
+        &mut self,
+        programs: &[Wanted],
+        runs: &BTreeMap<String, read::ProgramRuns>,
+    ) -> Result<()> {
+        let mut ledger = take(&mut self.ledger);
+        ledger.without_begin = self.host_count(Count::ND_HOST_WITHOUT_BEGIN)?;
+        ledger.without_end = self.host_count(Count::ND_HOST_WITHOUT_END)?;
+        ledger.lost +=
+            self.host_count(Count::ND_HOST_NO_ROOM)? + self.host_count(Count::ND_HOST_LOST)?;
+        for Wanted { program, hook, .. } in programs {
+            let Some(run) = runs.get(*program) else {
+                continue;
+            };
+            ledger.hits.insert((*hook).into(), self.host_count(counter(program))?);
+            ledger.skipped.insert((*hook).into(), run.misses);
+            if let Some(ns) = run.ns.checked_div(run.count) {
+                ledger.run_ns.insert((*hook).into(), ns);
+            }
+        }
+        self.ledger = ledger;
+        Ok(())
+    }
+
+    fn count_hits(&mut self) -> Result<()> {
+        let hits = self.count("usdt_counts", UsdtCount::ND_USDT_HITS.0)?;
+        self.ledger.hits.insert("usdt".into(), hits);
+        self.ledger.lost += self.count("usdt_counts", UsdtCount::ND_USDT_LOST.0)?;
+        Ok(())
+    }
+
+    /// A count of bpf/host.bpf.c.
+    fn host_count(&self, what: Count) -> Result<u64> {
+        self.count("host_counts", what.0)
+    }
+
+    /// A count of the programs, over all CPUs.
+    fn count(&self, map: &str, number: u32) -> Result<u64> {
+        let values = self.loaded.map(map)?.lookup_percpu(&number.to_ne_bytes(), MapFlags::ANY);
+        let values = values.map_err(failed(format!("read map `{map}`")))?.unwrap_or_default();
+        let of_cpu = |bytes: Vec<u8>| bytes.try_into().map_or(0, u64::from_ne_bytes);
+        Ok(values.into_iter().map(of_cpu).sum())
+    }
 }
 
 /// The counter of a program of bpf/host.bpf.c.
@@ -255,15 +371,4 @@ fn counter(program: &str) -> Count {
         Some("interrupt") => Count::ND_HOST_HIT_INTERRUPT,
         _ => Count::ND_HOST_HIT_FREE,
     }
-}
-
-/// A count of bpf/host.bpf.c.
-fn host_count(loaded: &Loaded, what: Count) -> Result<u64> {
-    count(loaded, "host_counts", what.0)
-}
-
-/// The commands in flight.
-fn in_flight(flying: &MapHandle) -> Vec<Record> {
-    let values = flying.keys().filter_map(|key| flying.lookup(&key, MapFlags::ANY).ok()?);
-    values.filter_map(|bytes| Record::read(&bytes)).collect()
 }

@@ -3,14 +3,14 @@
 
 use std::mem::size_of;
 
-use bytemuck::{AnyBitPattern, try_pod_read_unaligned};
+use bytemuck::{AnyBitPattern, must_cast_ref, try_pod_read_unaligned};
 
 use crate::abi::{nd_host, nd_host_flag, nd_host_limit};
 use crate::model::target::{HOST_POINTS, HostCommand, HostEvent, HostPoint, HostTimes};
 use crate::model::text::Text;
 use crate::nvme::decode::{CommandSet, blocks};
 use crate::nvme::opcode::QueueKind;
-use crate::nvme::sqe::{Parts, Sqe};
+use crate::nvme::sqe::Sqe;
 use crate::nvme::status::Status;
 
 /// Bytes of an NQN, with its end.
@@ -71,17 +71,7 @@ impl Record {
 
     /// What is known of a command.
     pub fn command(&self, ctrl: u32, in_kernel: bool) -> HostCommand {
-        let [cdw0, nsid, ..] = self.sqe.map(u32::from_le);
-        let [_, _, _, _, _, _, _, _, _, _, cdw @ ..] = self.sqe.map(u32::from_le);
-        let [opcode, flags, low, high] = cdw0.to_le_bytes();
-        let sqe = Sqe::from(Parts {
-            opcode,
-            flags,
-            cid: u16::from_le_bytes([low, high]),
-            nsid,
-            metadata: false,
-            cdw,
-        });
+        let sqe = Sqe::from(must_cast_ref::<_, [u8; 64]>(&self.sqe));
         let queue = if self.qid == 0 { QueueKind::Admin } else { QueueKind::Io };
         let found = blocks(queue, CommandSet::Nvm, &sqe);
         let mut times = HostTimes::default();
@@ -94,8 +84,8 @@ impl Record {
             ctrl,
             qid: Some(self.qid),
             cid: Some(sqe.cid()),
-            nsid: Some(nsid),
-            code: Some(opcode),
+            nsid: Some(sqe.nsid()),
+            code: Some(sqe.opcode()),
             slba: found.map(|b| b.slba),
             nlb: found.map(|b| b.nlb),
             request: (!in_kernel).then_some(self.request),

@@ -3,8 +3,9 @@
 //! its states. Read in the sources of 22.01 to 26.05 (include/spdk/nvmf_transport.h,
 //! lib/nvmf/nvmf_internal.h, module/event/subsystems/nvmf/nvmf_tgt.c).
 
-use crate::model::text::Text;
 use std::fmt;
+
+use crate::model::target::{FieldValue, StateChange};
 
 /// A release of SPDK: year and month. One under development has the number of the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -135,32 +136,6 @@ pub struct StateProbe {
     fields: &'static [(&'static str, Is)],
 }
 
-/// A value of a field.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Value {
-    /// A text.
-    Text(Text),
-    /// A number.
-    Number(u64),
-    /// A result.
-    Result(i64),
-    /// An address in the process.
-    Address(u64),
-    /// A number with its name, if this release is known to have it.
-    Named(u64, Option<&'static str>),
-}
-
-/// A change of state.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StateChange {
-    /// Its time, in nanoseconds of CLOCK_MONOTONIC.
-    pub at_ns: u64,
-    /// The probe.
-    pub probe: &'static str,
-    /// Names and values of its arguments.
-    pub fields: Vec<(&'static str, Value)>,
-}
-
 const NQN: (&str, Is) = ("nqn", Is::Text);
 const HOST: (&str, Is) = ("host", Is::Text);
 const NSID: (&str, Is) = ("nsid", Is::Number);
@@ -247,13 +222,13 @@ impl StateProbe {
         let fields = self.fields.iter().zip(&args[1..]);
         let fields = fields.map(|(&(name, is), &arg)| {
             let value = match is {
-                Is::Text => Value::Text(texts.next().map(Into::into).unwrap_or_default()),
-                Is::Number => Value::Number(arg),
-                Is::Result => Value::Result(arg.cast_signed()),
-                Is::Address => Value::Address(arg),
-                Is::Subsystem => Value::Named(arg, subsystem_state(arg)),
-                Is::Target => Value::Named(arg, target_state(release, arg)),
-                Is::Transport => Value::Named(arg, transport(arg)),
+                Is::Text => FieldValue::Text(texts.next().map(Into::into).unwrap_or_default()),
+                Is::Number => FieldValue::Number(arg),
+                Is::Result => FieldValue::Result(arg.cast_signed()),
+                Is::Address => FieldValue::Address(arg),
+                Is::Subsystem => FieldValue::Named { value: arg, name: subsystem_state(arg) },
+                Is::Target => FieldValue::Named { value: arg, name: target_state(release, arg) },
+                Is::Transport => FieldValue::Named { value: arg, name: transport(arg) },
             };
             (name, value)
         });
@@ -319,16 +294,16 @@ mod probes_tests {
         };
         assert_eq!(
             of("nvmf_poll_group_add_subsystem", [0, 3, 9, 0, 0, 0], &["nqn.a"]),
-            [("thread", Value::Number(3)), ("nqn", Value::Text("nqn.a".into()))]
+            [("thread", FieldValue::Number(3)), ("nqn", FieldValue::Text("nqn.a".into()))]
         );
         let listener =
             of("nvmf_subsystem_add_listener", [0, 9, 3, 9, 9, 0], &["nqn.a", "127.0.0.1", "4420"]);
-        assert_eq!(listener[0], ("nqn", Value::Text("nqn.a".into())));
-        assert_eq!(listener[1], ("trtype", Value::Named(3, Some("TCP"))));
-        assert_eq!(listener[3], ("trsvcid", Value::Text("4420".into())));
+        assert_eq!(listener[0], ("nqn", FieldValue::Text("nqn.a".into())));
+        assert_eq!(listener[1], ("trtype", FieldValue::Named { value: 3, name: Some("TCP") }));
+        assert_eq!(listener[3], ("trsvcid", FieldValue::Text("4420".into())));
         let done = of("nvmf_subsystem_change_state_done", [0, 9, 2, 1, u64::MAX, 0], &["nqn.a"]);
-        assert_eq!(done[1], ("to", Value::Named(2, Some("ACTIVE"))));
-        assert_eq!(done[2], ("from", Value::Named(1, Some("ACTIVATING"))));
-        assert_eq!(done[3], ("status", Value::Result(-1)));
+        assert_eq!(done[1], ("to", FieldValue::Named { value: 2, name: Some("ACTIVE") }));
+        assert_eq!(done[2], ("from", FieldValue::Named { value: 1, name: Some("ACTIVATING") }));
+        assert_eq!(done[3], ("status", FieldValue::Result(-1)));
     }
 }

@@ -17,11 +17,7 @@ pub fn executable(dir: &Path) -> Target {
     Box::new(move |input| {
         fs::write(&path, input).expect("A");
         let file = open(&path).expect("a regular file");
-        if let Ok(symbols) = Symbols::of(&file) {
-            let _ = symbols.probe("nvme_rw_complete_cb");
-            let _ = (symbols.build_id(), symbols.spdk_release());
-            let _ = symbols.usdt("qemu").count() + symbols.usdt("spdk").count();
-        }
+        let _ = Symbols::of(&file);
     })
 }
 

@@ -35,9 +35,6 @@ enum Place {
     Ctrl(u32),
     Queue(QueueId),
     Lane(QueueId, usize),
-    HostCtrl(u32),
-    HostQueue(QueueId),
-    HostLane(QueueId, usize),
 }
 
 /// What a track shows of its place.
@@ -54,7 +51,6 @@ pub struct Perfetto<W: Write> {
     run: Run,
     tracks: HashMap<(Place, Shows), u64>,
     lanes: HashMap<QueueId, Lanes>,
-    host_lanes: HashMap<QueueId, Lanes>,
     /// Names of the controllers of the host side.
     targets: HashMap<u32, String>,
     depths: Depths,
@@ -65,22 +61,8 @@ pub struct Perfetto<W: Write> {
     last_ns: u64,
 }
 
-/// The place of the first track of the host side, after the guest's.
-const HOST_RANK: u32 = 1 << 16;
-
-/// Name, parent and rank of the track of a queue.
-fn queue_track(qid: u16, of: Place) -> (String, Option<Place>, u32) {
-    match qid {
-        0 => ("admin queue".into(), Some(of), 2),
-        _ => (format!("queue {qid}"), Some(of), 2 + u32::from(qid)),
-    }
-}
-
-/// Name, parent and rank of the track of a lane.
-fn lane_track(lane: usize, of: Place) -> (String, Option<Place>, u32) {
-    let rank = 2 + u32::try_from(lane).unwrap_or(u32::MAX - 2);
-    (format!("lane {}", lane + 1), Some(of), rank)
-}
+/// The number of the first controller of the host side: recordings of the guest have 16 bits for theirs.
+const HOST: u32 = 1 << 16;
 
 /// Details of a command from the columns: those that the track and the slices do not show.
 fn details<'r>(row: &'r Row<'_>) -> Vec<Detail<'r>> {
@@ -102,7 +84,6 @@ impl<W: Write> Perfetto<W> {
             run: Run::default(),
             tracks: HashMap::new(),
             lanes: HashMap::new(),
-            host_lanes: HashMap::new(),
             targets: HashMap::new(),
             depths: Depths::new(begins),
             rates: Rates::new(interval),
@@ -119,15 +100,18 @@ impl<W: Write> Perfetto<W> {
         let (name, parent, rank) = match (place, shows) {
             (_, Shows::Depth) => ("in flight".into(), Some(place), 0),
             (_, Shows::Rate) => ("completions".into(), Some(place), 1),
-            (Place::Ctrl(ctrl), _) => (format!("nvme{ctrl}"), None, ctrl),
-            (Place::HostCtrl(ctrl), _) => {
-                let name = self.targets.get(&ctrl).cloned().unwrap_or_default();
-                (name, None, HOST_RANK.saturating_add(ctrl))
+            (Place::Ctrl(ctrl), _) => {
+                let name = self.targets.get(&ctrl).cloned();
+                (name.unwrap_or_else(|| format!("nvme{ctrl}")), None, ctrl)
             }
-            (Place::Queue(id), _) => queue_track(id.qid, Place::Ctrl(id.ctrl)),
-            (Place::HostQueue(id), _) => queue_track(id.qid, Place::HostCtrl(id.ctrl)),
-            (Place::Lane(queue, lane), _) => lane_track(lane, Place::Queue(queue)),
-            (Place::HostLane(queue, lane), _) => lane_track(lane, Place::HostQueue(queue)),
+            (Place::Queue(QueueId { ctrl, qid }), _) => {
+                let name = if qid == 0 { "admin queue".into() } else { format!("queue {qid}") };
+                (name, Some(Place::Ctrl(ctrl)), 2 + u32::from(qid))
+            }
+            (Place::Lane(queue, lane), _) => {
+                let rank = 2 + u32::try_from(lane).unwrap_or(u32::MAX - 2);
+                (format!("lane {}", lane + 1), Some(Place::Queue(queue)), rank)
+            }
         };
         let parent = match parent {
             Some(parent) => self.track(parent, Shows::Events)?,
@@ -173,24 +157,12 @@ impl<W: Write> Perfetto<W> {
             EventKind::Command(..) => row.opcode.clone(),
             what => format!("{} ({})", row.opcode, what.name()),
         };
-        let begin = (Kind::Begin, track, span.begin_ns);
-        self.packets.event(begin, &name, &all)?;
         let stage_set = self.run.info.stage_set;
-        if let Some(line) = row.timeline().filter(|_| stage_set != StageSet::Total) {
-            let segments = line.segments(stage_set).unwrap_or_default();
-            let first = segments.first().and_then(|s| line.at(s.run.from));
-            let mut at_ns = first.unwrap_or(span.begin_ns);
-            for segment in segments {
-                let name = segment.run.name();
-                self.packets.event((Kind::Begin, track, at_ns), &name, &[])?;
-                at_ns = at_ns.saturating_add(segment.ns);
-                self.packets.slice_end(track, at_ns)?;
-            }
-        }
-        match span.end_ns {
-            Some(end_ns) => self.packets.slice_end(track, end_ns),
-            None => Ok(()),
-        }
+        let line = row.timeline().filter(|_| stage_set != StageSet::Total);
+        let segments = line.and_then(|line| line.segments(stage_set)).unwrap_or_default();
+        let first = segments.first().zip(line).and_then(|(s, line)| line.at(s.run.from));
+        let stages = segments.iter().map(|segment| (segment.run.name(), segment.ns));
+        self.packets.slices((track, span), (&name, &all), first, stages)
     }
 
     /// Writes an event that is not a command.

@@ -2,6 +2,7 @@
 //! Packets of a Perfetto trace: clocks, tracks, events. The numbers are field numbers in
 //! Perfetto's definitions (protos/perfetto/trace).
 
+use crate::model::timeline::Span;
 use crate::view::export::columns::Cell;
 use std::collections::HashMap;
 use std::io;
@@ -198,6 +199,24 @@ impl<W: Write> Packets<W> {
                 e.number(event::TRACK, track);
             });
         })
+    }
+
+    /// Writes the slice of a command, and in it those of its stages, which begin at `first_ns`.
+    pub(super) fn slices<N: AsRef<str>>(
+        &mut self,
+        (track, span): (u64, &Span),
+        (name, details): (&str, &[Detail<'_>]),
+        first_ns: Option<u64>,
+        stages: impl Iterator<Item = (N, u64)>,
+    ) -> io::Result<()> {
+        self.event((Kind::Begin, track, span.begin_ns), name, details)?;
+        let mut at_ns = first_ns.unwrap_or(span.begin_ns);
+        for (name, ns) in stages {
+            self.event((Kind::Begin, track, at_ns), name.as_ref(), &[])?;
+            at_ns = at_ns.saturating_add(ns);
+            self.slice_end(track, at_ns)?;
+        }
+        span.end_ns.map_or(Ok(()), |end_ns| self.slice_end(track, end_ns))
     }
 
     /// Sets a counter, a whole number or not.

@@ -4,8 +4,8 @@
 use std::io;
 use std::io::Write;
 
-use super::packets::{Detail, Kind};
-use super::{Perfetto, Place, Shows, Span};
+use super::packets::Detail;
+use super::{HOST, Perfetto, Place, Shows, Span};
 use crate::model::ids::QueueId;
 use crate::model::target::HostCommand;
 use crate::model::text::Text;
@@ -46,12 +46,12 @@ impl<W: Write> Perfetto<W> {
         else {
             return Ok(false);
         };
-        let ctrl = command.ctrl;
+        let ctrl = HOST.saturating_add(command.ctrl);
         self.targets.entry(ctrl).or_insert_with(|| format!("host {}", served.name));
         let queue = QueueId::new(ctrl, qid);
-        let lanes = self.host_lanes.entry(queue).or_default();
-        let lane = lanes.put(&Span { begin_ns, end_ns: Some(end_ns) });
-        let track = self.track(Place::HostLane(queue, lane), Shows::Events)?;
+        let span = Span { begin_ns, end_ns: Some(end_ns) };
+        let lane = self.lanes.entry(queue).or_default().put(&span);
+        let track = self.track(Place::Lane(queue, lane), Shows::Events)?;
         let opcode = opcode.to_string();
         let number = |name, n: u64| Detail::Value(name, Cell::Unsigned(n));
         let mut details = vec![number("qid", qid.into())];
@@ -61,16 +61,9 @@ impl<W: Write> Perfetto<W> {
         details.extend(command.nlb.map(|n| number("nlb", n.into())));
         details.extend(command.status.map(|s| number("status", s.0.into())));
         details.push(number("uncertain_ns", served.error_ns));
-        let begin = (Kind::Begin, track, begin_ns);
-        self.packets.event(begin, &opcode, &details)?;
-        let mut at_ns = begin_ns;
-        for stage in command.times.stages().unwrap_or_default() {
-            let begin = (Kind::Begin, track, at_ns);
-            self.packets.event(begin, &stage.name, &[])?;
-            at_ns = at_ns.saturating_add_signed(stage.ns);
-            self.packets.slice_end(track, at_ns)?;
-        }
-        self.packets.slice_end(track, end_ns)?;
+        let stages = command.times.stages().unwrap_or_default();
+        let stages = stages.iter().map(|stage| (&stage.name, stage.ns.unsigned_abs()));
+        self.packets.slices((track, &span), (&opcode, &details), None, stages)?;
         Ok(true)
     }
 }

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! QEMU's trace events of its NVMe controller, in its log (6.0 to 11.1) and as USDT probes (trace backend
+//! dtrace, 6.0 to 10.0), as hw/nvme/trace-events has them: a name, and arguments such as
+//! `cid 1 nsid 0x1 sqid 1 opc 0x2`. An event names neither its controller nor, for some events, its queue;
+//! an event that fits several commands is left out, and counted.
+
+use std::collections::BTreeMap;
+
+use super::Flying;
+use super::spdk::ARGS;
+use crate::model::target::{HostClock, HostCommand, HostEvent, HostPoint, HostTimes, TargetKind};
+use crate::nvme::status::Status;
+
+/// The event that begins a command on an I/O queue.
+const BEGINS: &str = "pci_nvme_io_cmd";
+/// The event that ends a command.
+pub const ENDS: &str = "pci_nvme_enqueue_req_completion";
+
+/// A probe: its name, and for each argument its key in the log, or nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QemuProbe {
+    /// Its name.
+    pub name: &'static str,
+    /// A release whose probe has another number of arguments gives them another meaning.
+    pub keys: &'static [&'static str],
+}
+
+const fn probe(name: &'static str, keys: &'static [&'static str]) -> QemuProbe {
+    QemuProbe { name, keys }
+}
+
+/// The probes. The end of a command has more arguments in later releases.
+pub static PROBES: [QemuProbe; 12] = [
+    probe(BEGINS, &["cid", "nsid", "sqid", "opc", ""]),
+    probe("pci_nvme_admin_cmd", &["cid", "sqid", "opc", ""]),
+    probe("pci_nvme_read", &["cid", "nsid", "nlb", "", "lba"]),
+    probe("pci_nvme_write", &["cid", "", "nsid", "nlb", "", "lba"]),
+    probe("pci_nvme_rw_cb", &["cid", ""]),
+    probe(ENDS, &["cid", "cqid", "", "", "status"]),
+    probe(ENDS, &["cid", "cqid", "status"]),
+    probe("pci_nvme_create_sq", &["", "sqid", "cqid", "", ""]),
+    probe("pci_nvme_del_sq", &["sqid"]),
+    probe("pci_nvme_irq_msix", &["vector"]),
+    probe("pci_nvme_pci_reset", &[]),
+    probe("pci_nvme_mmio_cfg", &["config"]),
+];
+
+/// Whether probes with these names are enough: without begins or ends, no command is seen.
+pub fn is_enough(names: &[&str]) -> bool {
+    [BEGINS, ENDS].iter().all(|needed| names.contains(needed))
+}
+
+/// Command id and queue. Most events have the command id alone.
+type Key = (u16, u16);
+/// The arguments of an event, by their keys in the log.
+type Arguments<'a> = &'a dyn Fn(&str) -> Option<u64>;
+
+/// Most commands in flight with one id that are told apart.
+const MOST_QUEUES: usize = 1024;
+
+/// Why an event gives nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Skip {
+    /// It is about something else.
+    Other,
+    /// Its form is not the expected one.
+    Malformed,
+    /// It is about another controller than the events before.
+    Second,
+}
+
+/// An argument, if it fits its type.
+fn small<T: TryFrom<u64>>(arguments: Arguments<'_>, key: &str) -> Result<T, Skip> {
+    arguments(key).and_then(|value| value.try_into().ok()).ok_or(Skip::Malformed)
+}
+
+/// The state of the controller while its events are read.
+pub struct Reader {
+    /// The commands.
+    pub all: Flying<Key>,
+    /// Whether the source has the ends of commands. Otherwise an id that is used again is no error.
+    pub has_ends: bool,
+    /// Completion queue of each submission queue whose creation was seen.
+    cqs: BTreeMap<u16, u16>,
+}
+
+impl Reader {
+    /// Nothing yet, of a source with this clock.
+    pub fn of(by: &str, clock: HostClock, resolution_ns: u64) -> Self {
+        let all = Flying::of(TargetKind::Qemu, by, clock, resolution_ns);
+        Self { all, has_ends: true, cqs: BTreeMap::new() }
+    }
+
+    /// Takes a hit of the probe with this number. Hits must come in the order of time.
+    ///
+    /// # Errors
+    /// If it gives nothing.
+    pub fn hit(&mut self, probe: usize, at_ns: u64, args: &[u64; ARGS]) -> Result<(), Skip> {
+        let Some(probe) = PROBES.get(probe) else { return Ok(()) };
+        let place = |key: &str| probe.keys.iter().position(|known| *known == key);
+        self.event(at_ns, probe.name, &|key| args.get(place(key)?).copied())
+    }
+
+    /// Takes an event in, or counts it as one that gives nothing.
+    ///
+    /// # Errors
+    /// If it gives nothing.
+    pub fn event(&mut self, ns: u64, name: &str, args: Arguments<'_>) -> Result<(), Skip> {
+        let read = self.read(ns, name, args);
+        let ledger = &mut self.all.done.ledger;
+        match read {
+            Ok(()) => {}
+            Err(Skip::Other) => ledger.other += 1,
+            Err(Skip::Malformed | Skip::Second) => ledger.not_read += 1,
+        }
+        read
+    }
+
+    fn read(&mut self, ns: u64, name: &str, args: Arguments<'_>) -> Result<(), Skip> {
+        match name {
+            BEGINS => self.fetch(ns, args, small(args, "sqid")?)?,
+            "pci_nvme_admin_cmd" => self.fetch(ns, args, 0)?,
+            // the event before it is the command's fetch
+            "pci_nvme_read" | "pci_nvme_write" => {
+                let command = self.io(args, |command| command.slba.is_none())?;
+                (command.slba, command.nlb) = (args("lba"), small(args, "nlb").ok());
+            }
+            "pci_nvme_rw_cb" | "pci_nvme_rw_complete_cb" => {
+                self.io(args, |_| true)?.times.set(HostPoint::BackendDone, ns);
+            }
+            ENDS => self.post(ns, args)?,
+            "pci_nvme_create_sq" => {
+                if self.cqs.insert(small(args, "sqid")?, small(args, "cqid")?).is_some() {
+                    return Err(Skip::Second);
+                }
+            }
+            "pci_nvme_del_sq" => {
+                let sq = small(args, "sqid").or_else(|_| small(args, "sq"));
+                let known = sq.ok().and_then(|sq| self.cqs.remove(&sq));
+                known.ok_or(Skip::Other)?;
+            }
+            "pci_nvme_irq_msix" => {
+                let vector = small(args, "vector")?;
+                self.all.done.push(HostEvent::Interrupt { ctrl: 0, vector, at_ns: ns });
+            }
+            "pci_nvme_pci_reset" => self.reset(),
+            "pci_nvme_mmio_cfg" => {
+                if args("config").ok_or(Skip::Malformed)? & 1 == 0 {
+                    self.reset();
+                }
+            }
+            _ => return Err(Skip::Other),
+        }
+        Ok(())
+    }
+
+    /// Begins a command.
+    fn fetch(&mut self, ns: u64, args: Arguments<'_>, qid: u16) -> Result<(), Skip> {
+        let cid = small(args, "cid")?;
+        let command = HostCommand {
+            qid: Some(qid),
+            cid: Some(cid),
+            code: Some(small(args, "opc")?),
+            nsid: small(args, "nsid").ok(),
+            times: HostTimes::default().with(HostPoint::Fetch, ns),
+            ..HostCommand::default()
+        };
+        // a driver does not use an id again while its command is in flight
+        if self.has_ends && self.all.open.contains_key(&(cid, qid)) {
+            return Err(Skip::Second);
+        }
+        self.all.begin((cid, qid), command);
+        Ok(())
+    }
+
+    /// The command in flight with this id for which `is_it` holds, if there is only one.
+    fn only(&self, cid: u16, is_it: impl Fn(u16, &HostCommand) -> bool) -> Option<Key> {
+        let with_cid = self.all.open.range((cid, 0)..=(cid, u16::MAX)).take(MOST_QUEUES);
+        let mut found = with_cid.filter(|((_, qid), command)| is_it(*qid, command));
+        let (key, _) = found.next()?;
+        found.next().is_none().then_some(*key)
+    }
+
+    /// The command of an event on an I/O queue, which does not say on which.
+    fn io(
+        &mut self,
+        args: Arguments<'_>,
+        is_it: impl Fn(&HostCommand) -> bool,
+    ) -> Result<&mut HostCommand, Skip> {
+        let cid = small(args, "cid")?;
+        let key = self.only(cid, |qid, command| qid > 0 && is_it(command));
+        key.and_then(|key| self.all.open.get_mut(&key)).ok_or(Skip::Other)
+    }
+
+    /// Ends a command. The event has the completion queue only.
+    fn post(&mut self, ns: u64, args: Arguments<'_>) -> Result<(), Skip> {
+        let (cid, cqid): (u16, u16) = (small(args, "cid")?, small(args, "cqid")?);
+        let status = Some(Status(small(args, "status")?));
+        // a queue whose creation was not seen has the completion queue of its own number
+        let cq_of = |qid| self.cqs.get(&qid).copied().unwrap_or(qid);
+        let key = self.only(cid, |qid, _| cq_of(qid) == cqid);
+        let known = key.and_then(|key| self.all.open.remove(&key));
+        self.all.done.ledger.without_begin += u64::from(known.is_none());
+        let mut command = known.unwrap_or_else(|| HostCommand {
+            // several queues may share the completion queue
+            qid: (cqid == 0 || self.cqs.is_empty()).then_some(cqid),
+            cid: Some(cid),
+            ..HostCommand::default()
+        });
+        command.times.set(HostPoint::Post, ns);
+        command.status = status;
+        self.all.done.push(HostEvent::Command(command));
+        Ok(())
+    }
+
+    /// What was in flight has no end.
+    fn reset(&mut self) {
+        self.all.done.ledger.without_end += self.all.open.len() as u64;
+        self.all.open.clear();
+        self.cqs.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reader() -> Reader {
+        Reader::of("usdt", HostClock::Monotonic, 1)
+    }
+
+    fn number(name: &str, args: usize) -> usize {
+        let found = PROBES.iter().position(|p| p.name == name && p.keys.len() == args);
+        found.unwrap()
+    }
+
+    #[test]
+    fn hits_become_commands() {
+        let mut hits = reader();
+        let mut add = |name, count, at_ns, args| {
+            assert_eq!(hits.hit(number(name, count), at_ns, &args), Ok(()));
+        };
+        add("pci_nvme_io_cmd", 5, 10, [5, 1, 2, 1, 0, 0]);
+        add("pci_nvme_write", 6, 11, [5, 0, 1, 8, 4096, 64]);
+        add("pci_nvme_rw_cb", 2, 20, [5, 0, 0, 0, 0, 0]);
+        add("pci_nvme_enqueue_req_completion", 5, 21, [5, 2, 0, 0, 2, 0]);
+        add("pci_nvme_irq_msix", 1, 22, [2, 0, 0, 0, 0, 0]);
+        add("pci_nvme_io_cmd", 5, 30, [6, 1, 2, 2, 0, 0]);
+        let events = &hits.all.done.events;
+        let HostEvent::Command(command) = events[0] else {
+            panic!("{events:?}");
+        };
+        assert_eq!((command.qid, command.cid, command.code), (Some(2), Some(5), Some(1)));
+        assert_eq!((command.slba, command.nlb), (Some(64), Some(8)));
+        assert_eq!(command.times.at(HostPoint::BackendDone), Some(20));
+        assert_eq!(command.status.unwrap().0, 2);
+        assert!(matches!(events[1], HostEvent::Interrupt { vector: 2, .. }));
+        let ledger = hits.all.finished().ledger;
+        let counted = (ledger.commands, ledger.unfinished, ledger.interrupts);
+        assert_eq!(counted, (1, 1, 1));
+        assert!(ledger.degraded().is_empty());
+    }
+
+    #[test]
+    fn a_second_controller_is_refused() {
+        let mut hits = reader();
+        let io = number("pci_nvme_io_cmd", 5);
+        let args = [5, 1, 2, 1, 0, 0];
+        assert_eq!(hits.hit(io, 10, &args), Ok(()));
+        assert_eq!(hits.hit(io, 11, &args), Err(Skip::Second));
+    }
+
+    #[test]
+    fn the_ends_are_needed() {
+        assert!(is_enough(&["pci_nvme_io_cmd", "pci_nvme_enqueue_req_completion"]));
+        assert!(!is_enough(&["pci_nvme_io_cmd", "pci_nvme_rw_cb"]));
+    }
+}
