@@ -231,7 +231,7 @@ fn what_cannot_be_drawn_leaves_no_file() {
         (
             format!("--from {mixed} --opcode compare"),
             1,
-            "nothing to draw: 0 of 258 commands match --opcode io:compare",
+            "0 of 258 commands match --opcode io:compare",
         ),
         (format!("--from {mixed} --y lba --opcode flush"), 1, "without a start LBA"),
         (

@@ -29,8 +29,7 @@ use anyhow::Result;
 
 use crate::latency::args::LatencyOptions;
 use crate::run::drive::{
-    FileReader, Heading, Live, Names, Run, SUMS_ARE_SLOW, Step, count, each, ledger_of_rows,
-    open_all,
+    FileReader, Live, Names, Run, SUMS_ARE_SLOW, Step, count, each, ledger_of_rows, open_all,
 };
 use crate::run::start::Preflight;
 use crate::run::stdout::{Stdout, output_width, stdout};
@@ -446,7 +445,6 @@ pub fn run(options: &LatencyOptions) -> Result<()> {
         let ready = Preflight::check(settings)?;
         let live = Live {
             exec: &options.exec.program,
-            until: "; Ctrl-C for the final report",
             advice: match options.commands {
                 true => {
                     "stdout is not read fast enough: --stages=none or filters (--ctrl, --opcode) help"
@@ -458,6 +456,5 @@ pub fn run(options: &LatencyOptions) -> Result<()> {
         return live.run(read);
     }
     let files = open_all(&options.from.files, settings, &FileReader::require_pairs)?;
-    let heading = if options.json { Heading::Json } else { Heading::Own };
-    each(files, heading, options.schedule.interval.is_some(), &mut read)
+    each(files, options.json, options.schedule.interval.is_some(), &mut read)
 }

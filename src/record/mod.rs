@@ -188,7 +188,7 @@ impl Recorder<'_> {
         loop {
             match run.next()? {
                 Step::Event { event, .. } => self.event(event),
-                Step::Fact(fact) => self.file.fact(&fact),
+                Step::Fact(fact) => self.file.fact(fact),
                 Step::Tick { now, is_second } => {
                     if is_second {
                         self.file.ledger(now, &run.ledger()?);

@@ -245,7 +245,7 @@ mod tests {
         assert!(check("--nsid 0,4294967295", &machine).is_ok());
         for (words, machine, says) in [
             ("--ctrl nvme0", &machine[..], "nvme1"),
-            ("--nsid 2", &machine, "1 (nvme1n1)"),
+            ("--nsid 2", &machine, "it has nvme1, nvme1n1 (id 1)"),
             ("", &[], "no NVMe controller"),
         ] {
             let error = check(words, machine).unwrap_err();

@@ -345,7 +345,7 @@ impl TraceWriter<'_> {
         }
         self.flush();
         run.shown = self.shown_of(run);
-        let end = run.end_of_shown()?;
+        let end = run.end()?;
         self.finish(run, end)
     }
 
@@ -359,7 +359,9 @@ impl TraceWriter<'_> {
                 if let Fact::Clock(offset) = &fact {
                     self.lines.clock().set_offset(offset.wall_ns);
                 }
-                self.tee.iter_mut().for_each(|tee| tee.fact(&fact));
+                if let Some(tee) = &mut self.tee {
+                    tee.fact(fact);
+                }
             }
         }
     }
