@@ -22,7 +22,7 @@ use crate::model::stage::StageSet;
 use crate::model::text::Text;
 use crate::recording::Fact;
 use crate::run::args::common::{Checked, FromArgs, SessionArgs, SessionOptions, WITH_FILTERS};
-use crate::run::drive::{End, FileReader, Live, Run, Step, each, open_all, say_own_share};
+use crate::run::drive::{End, FileReader, Live, Run, Step, each, open_all};
 use crate::run::inflight::{self, Access};
 use crate::run::start::Preflight;
 use crate::run::stdout::{output_width, stdout};
@@ -226,7 +226,6 @@ fn report(
     }
     out.flush()?;
     if live.is_some() {
-        say_own_share(&end.ledger);
         say_ledger(&end.ledger, detail);
     }
     Ok(failure(&diagnosis).filter(|_| options.check))

@@ -31,7 +31,7 @@ use crate::latency::args::LatencyOptions;
 use crate::run::drive::{
     FileReader, Live, Names, Run, SUMS_ARE_SLOW, Step, count, each, ledger_of_rows, open_all,
 };
-use crate::run::start::Preflight;
+use crate::run::start::{Preflight, Session};
 use crate::run::stdout::{Stdout, output_width, stdout};
 use crate::run::{WAITS_UNMEASURED, eprint_note};
 
@@ -370,12 +370,14 @@ impl Counting<'_> {
         let end = run.end()?;
         self.reports.header = run.header.clone();
         let (reports, out) = (&self.reports, &mut self.out);
+        let sums = run.session().filter(|_| self.counted.is_none()).map(Session::snapshot);
+        let sums = sums.transpose()?.unwrap_or_default();
         let Some(recorded) = &self.recorded else {
-            let now = self.counted.as_mut().map_or(&end.sums, Counted::with_cgroups);
+            let now = self.counted.as_mut().map_or(&sums, Counted::with_cgroups);
             return reports.last((end.took, end.took), now, end.ledger, out);
         };
         let ledger = with_span(end.ledger, reports.stage_set);
-        let now = self.counted.as_ref().map_or(&end.sums, |counted| &counted.now);
+        let now = self.counted.as_ref().map_or(&sums, |counted| &counted.now);
         reports.last((end.took, end.covers), now, ledger, out)?;
         let left_out = reports.idle.text();
         left_out.iter().for_each(|text| eprint_note(&format!("{}: {text}", recorded.path)));

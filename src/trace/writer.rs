@@ -24,7 +24,7 @@ use crate::view::trace::{Clock, Context, TraceLines};
 use anyhow::Result;
 use ratatui::crossterm::terminal;
 
-use crate::run::drive::{End, Names, Run, Step, say_own_share};
+use crate::run::drive::{End, Names, Run, Step};
 use crate::run::outfile::Output;
 use crate::run::recording::FileWriter;
 use crate::run::slowest::Slowest;
@@ -418,7 +418,6 @@ impl TraceWriter<'_> {
             done.map(|_| ())
         });
         if let Some(session) = run.session() {
-            say_own_share(ledger);
             let by_time =
                 self.options.slowest.is_some() || self.options.events.outcome.slow.is_some();
             if by_time && !session.plan().has(Point::Bio) {

@@ -120,11 +120,8 @@ pub fn open_all(
         require(&reader)?;
         if let Some(same) = all.iter().find(|other| other.file_id == reader.file_id) {
             let (path, same) = (&reader.path, &same.path);
-            return Err(usage(if path == same {
-                format!("{path} is given twice: give each recording once")
-            } else {
-                format!("{path} is the same file as {same}: give each recording once")
-            }));
+            let text = format!("{path} is the same file as {same}: give each recording once");
+            return Err(usage(text));
         }
         all.push(reader);
     }
@@ -271,10 +268,8 @@ impl FileReader {
         let at_name = at.map_or("", StackAt::name);
         let (stacks, kstack) =
             (format!("kernel stacks at {at_name}"), format!("with --kstack={at_name}"));
-        let option = if settings.sums_stacks() { "--at " } else { "--kstack=" };
-        let other_stack = info
-            .stack
-            .map_or("omit --kstack".into(), |other| format!("use {option}{}", other.name()));
+        let other_stacks =
+            info.stack.map_or("omit it".into(), |other| format!("choose {}", other.name()));
         let period = stack.map_or(1, |stack| stack.period);
         let sampled = period != 1 && period != info.sample_period;
         let sample = format!("stacks of such a sample (one command in {})", info.sample_period);
@@ -288,7 +283,7 @@ impl FileReader {
             (no_aen, "asynchronous events", "with `trace --aen --tee`", "omit --aen"),
             (info.redacted && by_name, names, "without --redact", "choose in another way"),
             (sampled, &sample, "with --sample", "omit --sample"),
-            (at.is_some(), &stacks, &kstack, &other_stack),
+            (at.is_some(), &stacks, &kstack, &other_stacks),
         ];
         match lacks.into_iter().find(|(lacks, ..)| *lacks) {
             Some((_, what, how, or)) => {
@@ -412,11 +407,12 @@ impl FileReader {
                 Ok(Some(Item::Skipped(block))) => {
                     self.pass(block.from_ns, block.to_ns, block.commands.into());
                 }
-                Ok(Some(Item::Fact(fact))) => {
-                    if let Some(fact) = self.fact(fact, names) {
-                        return Ok(Step::Fact(fact));
-                    }
-                }
+                Ok(Some(Item::Fact(Fact::Activity(activity))))
+                    if !self.window.contains(&activity.at_ns) => {}
+                // one that was recorded with --redact has no time of day, whatever the file has
+                Ok(Some(Item::Fact(Fact::Clock(_))))
+                    if self.info().redacted && self.redactor.is_none() => {}
+                Ok(Some(Item::Fact(fact))) => return Ok(Step::Fact(self.fact(fact, names))),
                 Ok(Some(Item::Target(_))) => {}
                 Ok(None) => {
                     self.progress = None;
@@ -438,8 +434,8 @@ impl FileReader {
         self.unselected += commands;
     }
 
-    /// Notes a fact. Returns it unless it does not concern the part that is read.
-    fn fact(&mut self, mut fact: Fact, names: &mut Names) -> Option<Fact> {
+    /// Notes a fact, and leaves names out of it if that was asked for.
+    fn fact(&mut self, mut fact: Fact, names: &mut Names) -> Fact {
         if self.redactor.is_some() {
             fact.redact();
         }
@@ -457,10 +453,9 @@ impl FileReader {
                 }
                 names.add_cgroups(all);
             }
-            Fact::Activity(activity) if !self.window.contains(&activity.at_ns) => return None,
             _ => {}
         }
-        Some(fact)
+        fact
     }
 
     /// The last ledger so far.
@@ -505,7 +500,7 @@ impl FileReader {
         let first_ns = first.map_or(self.info().begin_ns, |(first, _)| first);
         let took = self.since_begin(self.end_ns().min(self.window.end));
         let covers = took.saturating_sub(self.since_begin(first_ns.max(self.window.start)));
-        Ok(End { ledger, sums: Snapshot::default(), took, covers })
+        Ok(End { ledger, took, covers })
     }
 
     /// Says which times of the window the recording does not have, and what its accuracy is about.

@@ -33,15 +33,8 @@ use std::vec::IntoIter;
 /// arrive in this time. A smaller ring is drained more often.
 const DRAIN: Duration = Duration::from_millis(20);
 const ROOM_FOR_DRAIN: u32 = 4 << 20;
-const SHORTEST_DRAIN: Duration = Duration::from_millis(1);
 /// Interval between checks of the machine.
 const SECOND: Duration = Duration::from_secs(1);
-
-/// Time between two drains of a ring of this size.
-fn drain_pause(ring_bytes: u32) -> Duration {
-    let share = f64::from(ring_bytes) / f64::from(ROOM_FOR_DRAIN);
-    DRAIN.mul_f64(share.min(1.0)).max(SHORTEST_DRAIN)
-}
 
 /// Why the ring of a run that sums events up was full, and what helps.
 pub const SUMS_ARE_SLOW: &str =
@@ -158,8 +151,9 @@ impl<'l> LiveRun<'l> {
         let who = settings.asks_who().then(|| session.origin().who());
         let header = Header { host, kernel, begin_ns, who, ..Header::default() };
         let names = Names::of(ready.system.clone());
+        let share = f64::from(session.rings().bytes) / f64::from(ROOM_FOR_DRAIN);
         let pause = match settings.has_events() {
-            true => drain_pause(session.rings().bytes),
+            true => DRAIN.mul_f64(share.clamp(0.05, 1.0)),
             false => Duration::MAX,
         };
         let run = Self {
@@ -245,8 +239,8 @@ impl<'l> LiveRun<'l> {
         }
         // a lookup of an unknown disk reads the names again
         names.of_command(event.what.id());
-        if names.take_changed() {
-            self.facts.push_back(Fact::Controllers(names.controllers().to_vec()));
+        if take(&mut names.changed) {
+            self.facts.push_back(Fact::Controllers(names.controllers.clone()));
         }
         shown.add(EventClass::of(&event.what));
         shown.add_own(&event.what, self.own);
@@ -256,8 +250,8 @@ impl<'l> LiveRun<'l> {
     fn begin(&mut self, names: &mut Names) -> Result<()> {
         let (settings, system) = (self.live.settings, &self.live.ready.system);
         if !settings.counts() {
-            names.take_changed();
-            self.facts.push_back(Fact::Controllers(names.controllers().to_vec()));
+            take(&mut names.changed);
+            self.facts.push_back(Fact::Controllers(names.controllers.clone()));
             if settings.context() {
                 self.facts.push_back(Fact::Machine(Box::new(system.info(false))));
             }
@@ -271,7 +265,7 @@ impl<'l> LiveRun<'l> {
 
     /// At the start, and each second.
     fn second(&mut self, names: &mut Names) -> Result<()> {
-        names.allow_rescan();
+        names.may_rescan = true;
         self.facts.push_back(Fact::Clock(ClockOffset { wall_ns: wall_offset_ns() }));
         self.activity()
     }
@@ -364,13 +358,14 @@ impl<'l> LiveRun<'l> {
 
     /// The end. The programs count the commands of some runs; others show them.
     pub fn end(&self, shown: &Shown) -> Result<End> {
-        let (session, scan, took) = (&self.session, Some(self.session.scan()?), self.took);
-        if !self.live.settings.counts() {
-            let ledger = ledger_of_events(session, shown, scan)?;
-            return Ok(End { ledger, sums: Snapshot::default(), took, covers: took });
-        }
-        let sums = session.snapshot()?;
-        Ok(End { ledger: ledger_of_rows(session, &sums, scan)?, sums, took, covers: took })
+        let (session, scan) = (&self.session, Some(self.session.scan()?));
+        let ledger = match self.live.settings.counts() {
+            true => ledger_of_rows(session, &session.snapshot()?, scan)?,
+            false => ledger_of_events(session, shown, scan)?,
+        };
+        let own = ledger.trace.as_ref().and_then(TraceLedger::own_share);
+        own.into_iter().for_each(|own| eprint_note(&own));
+        Ok(End { ledger, took: self.took, covers: self.took })
     }
 
     /// After the report: an error if the programs stopped receiving events, or of the program of `--exec`.
@@ -417,12 +412,6 @@ pub fn ledger_of_events(session: &Session, shown: &Shown, scan: Option<Scan>) ->
     let finished = counters.get(Count::Finished);
     let ledger = Ledger::new(plan, &counters, &session.misses(), finished, scan);
     Ok(ledger.with_trace(&counters, shown).with_cost(plan, session.run_times().as_ref()))
-}
-
-/// Reports the commands of this process in a trace, if there are any.
-pub fn say_own_share(ledger: &Ledger) {
-    let share = ledger.trace.as_ref().and_then(TraceLedger::own_share);
-    share.into_iter().for_each(|text| eprint_note(&text));
 }
 
 #[cfg(test)]

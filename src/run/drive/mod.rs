@@ -18,14 +18,13 @@
 //! second in live.rs.
 
 pub use self::file::{FileReader, count, first_pass, open_all};
-pub use self::live::{Live, SUMS_ARE_SLOW, ledger_of_rows, say_own_share};
+pub use self::live::{Live, SUMS_ARE_SLOW, ledger_of_rows};
 use self::live::{LiveRun, ledger_of_events};
 pub use self::names::Names;
 use crate::error::{Failure, Kind};
 use crate::model::event::Event;
 use crate::model::ledger::{Ledger, Shown};
 use crate::model::report::submissions::{Longest, Submissions, TaskKind};
-use crate::model::snapshot::Snapshot;
 use crate::recording::Fact;
 use crate::run::eprint_note;
 use crate::session::Session;
@@ -67,8 +66,6 @@ pub enum Step<'s> {
 pub struct End {
     /// The ledger.
     pub ledger: Ledger,
-    /// The sums of a session that has any.
-    pub sums: Snapshot,
     /// Length of the run.
     pub took: Duration,
     /// The time that the events cover: less, if a ring dropped older ones.

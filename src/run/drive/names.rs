@@ -22,11 +22,13 @@ use std::mem::take;
 pub struct Names {
     /// `None`: the names come from a recording.
     system: Option<System>,
-    controllers: Vec<ControllerInfo>,
+    pub(super) controllers: Vec<ControllerInfo>,
     /// The last lookup; the next one is usually the same. Id 0 has no disk.
     last: (NamespaceId, DiskInfo),
-    may_rescan: bool,
-    changed: bool,
+    /// One more read of sysfs is allowed: a new namespace may have appeared.
+    pub(super) may_rescan: bool,
+    /// The controllers have changed since the session has passed them on.
+    pub(super) changed: bool,
     /// Cgroups of this machine; `None`: of a recording.
     paths: Option<CgroupPaths>,
     /// Those of a recording.
@@ -71,11 +73,6 @@ impl Names {
         (&self.last.1.name, self.last.1.set(), self.cgroups())
     }
 
-    /// Allows one more read of sysfs, because a new namespace may have appeared.
-    pub const fn allow_rescan(&mut self) {
-        self.may_rescan = true;
-    }
-
     /// Sets the controllers and their namespaces.
     pub fn set(&mut self, controllers: Vec<ControllerInfo>) {
         self.changed |= self.controllers != controllers;
@@ -85,17 +82,6 @@ impl Names {
     fn disk(&self, id: NamespaceId) -> Option<&DiskInfo> {
         let controller = self.controllers.iter().find(|c| c.instance == id.ctrl)?;
         controller.disks.iter().find(|disk| disk.nsid == id.nsid)
-    }
-
-    /// The controllers.
-    pub fn controllers(&self) -> &[ControllerInfo] {
-        &self.controllers
-    }
-
-    /// Whether the controllers have changed since the last call.
-    #[inline]
-    pub fn take_changed(&mut self) -> bool {
-        take(&mut self.changed)
     }
 
     /// Bytes of a logical block of the namespace of a command, if known.

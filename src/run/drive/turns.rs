@@ -28,13 +28,7 @@ pub enum Wake {
 }
 
 /// Called before the second signal ends the process.
-static BEFORE_EXIT: OnceLock<fn()> = OnceLock::new();
-
-/// Sets what is called before the second signal ends the process. Only the first call counts.
-pub fn before_exit(restore: fn()) {
-    // the same function, or the process has one already
-    let _ = BEFORE_EXIT.set(restore);
-}
+pub static BEFORE_EXIT: OnceLock<fn()> = OnceLock::new();
 
 /// Sends [`Wake::Stop`] for the signals that end the run. The second signal ends the process at
 /// once.
@@ -186,8 +180,7 @@ impl Drop for Program {
 
 /// The exit code as a shell reports it: 128 and the number of the signal, if one ended the program.
 fn code(status: ExitStatus) -> u8 {
-    let code = status.code();
-    let code = code.or_else(|| Some(128 + status.signal()?));
+    let code = status.code().or_else(|| Some(128 + status.signal()?));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
 }
 
