@@ -285,12 +285,10 @@ impl FileReader {
             (sampled, &sample, "with --sample", "omit --sample"),
             (at.is_some(), &stacks, &kstack, &other_stacks),
         ];
-        match lacks.into_iter().find(|(lacks, ..)| *lacks) {
-            Some((_, what, how, or)) => {
-                Err(usage(format!("{path} has no {what}: record {how}, or {or}")))
-            }
-            None => Ok(()),
-        }
+        let lacking = lacks.into_iter().find(|(lacks, ..)| *lacks);
+        lacking.map_or(Ok(()), |(_, what, how, or)| {
+            Err(usage(format!("{path} has no {what}: record {how}, or {or}")))
+        })
     }
 
     /// Leaves out what `record --redact` leaves out: names of the machine, of its controllers, of processes
@@ -384,6 +382,7 @@ impl FileReader {
                 return Ok(Step::Tick { now: Duration::ZERO, is_second: false });
             }
             self.is_in_block = true;
+            let is_timeless = self.info().redacted && self.redactor.is_none();
             match self.reader.next() {
                 Ok(Some(Item::Event(event))) => {
                     let (at_ns, class) = (event.at_ns, EventClass::of(&event.what));
@@ -410,8 +409,7 @@ impl FileReader {
                 Ok(Some(Item::Fact(Fact::Activity(activity))))
                     if !self.window.contains(&activity.at_ns) => {}
                 // one that was recorded with --redact has no time of day, whatever the file has
-                Ok(Some(Item::Fact(Fact::Clock(_))))
-                    if self.info().redacted && self.redactor.is_none() => {}
+                Ok(Some(Item::Fact(Fact::Clock(_)))) if is_timeless => {}
                 Ok(Some(Item::Fact(fact))) => return Ok(Step::Fact(self.fact(fact, names))),
                 Ok(Some(Item::Target(_))) => {}
                 Ok(None) => {
