@@ -139,7 +139,7 @@ fn the_blocks_of_several_disks_are_in_no_picture() {
 
 #[test]
 fn the_depth_counts_the_commands_in_flight() {
-    let (ran, svg) = draw("--y depth", "mixed");
+    let (ran, svg) = draw("--y inflight", "mixed");
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     let (commands, begin) = commands("mixed");
     let span = |c: &Value| {
@@ -246,7 +246,7 @@ fn what_cannot_be_drawn_leaves_no_file() {
         (format!("--from {mixed} {none}"), 2, "one recording"),
         (format!("--from {mixed} --stage disk"), 2, "is not a stage"),
         (format!("--from {mixed} --y lba --stage device"), 2, "--y latency"),
-        (format!("--from {mixed} --y depth --errors"), 2, "--errors"),
+        (format!("--from {mixed} --y inflight --errors"), 2, "--errors"),
         ("--from /missing".into(), 2, "can't be read"),
     ] {
         heatmap(&format!("{words} -o {}", out.display())).refuses(code, says);

@@ -72,9 +72,9 @@ impl<'o> Painter<'o> {
         let settings = run.file().map_or(&options.settings, |file| &file.settings);
         let (quantity, begin_ns) = (options.quantity(settings.stage_set), run.begin_ns);
         let mut submissions = None;
-        if quantity == Quantity::Depth {
+        if quantity == Quantity::InFlight {
             let settings = &options.settings;
-            submissions = Some(submissions_of(run, settings, TaskKind::Caller, "--y depth")?);
+            submissions = Some(submissions_of(run, settings, TaskKind::Caller, "--y inflight")?);
         }
         Ok(Self {
             options,
@@ -165,7 +165,7 @@ pub fn run(options: &HeatmapOptions) -> Result<()> {
     let settings = &options.settings;
     let inputs = &options.from.files;
     let ready = inputs.is_empty().then(|| Preflight::check(settings)).transpose()?;
-    let needs_pairs = options.y != QuantityArg::Depth || settings.filter.needs_submission();
+    let needs_pairs = options.y != QuantityArg::Inflight || settings.filter.needs_submission();
     let recordings = open_all(inputs, settings, &|file| match needs_pairs {
         true => file.require_pairs(),
         false => Ok(()),

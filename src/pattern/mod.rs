@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The `pattern` command: sequential or random, sizes, distances, depth, in the order of submission.
+//! The `pattern` command: sequential or random, sizes, distances, commands in flight, in the order of submission.
 
 use crate::error::{Failure, Kind};
 use crate::model::event::CommandId;

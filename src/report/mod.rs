@@ -56,7 +56,7 @@ struct Gathered {
     who: Who,
     /// Rows, then groups by each of some properties.
     counted: Vec<Counted>,
-    /// Latency and depth over time.
+    /// Latency and commands in flight over time.
     plots: Vec<Plot>,
     submissions: Submissions,
     /// Until they are shown.
@@ -90,7 +90,7 @@ impl Gathered {
             stage_set,
             who,
             counted: counted.collect(),
-            plots: [Quantity::Latency(interval), Quantity::Depth]
+            plots: [Quantity::Latency(interval), Quantity::InFlight]
                 .map(|quantity| Plot::new(quantity, begin_ns))
                 .into(),
             submissions: submissions_of(run, &file.settings, TaskKind::Caller, "report")?,
