@@ -74,9 +74,9 @@ pub enum Command {
     ///
     /// A stuck command is not fetched, held by the device, or answered without an interrupt.
     Inflight(InflightArgs),
-    /// Draw latency, LBA, size or commands in flight over time (SVG, PNG)
+    /// Draw latency, LBA, size or number in flight over time (SVG, PNG)
     Heatmap(HeatmapArgs),
-    /// Report access patterns: sequential or random, sizes, how many at once
+    /// Report access patterns: sequential or random, sizes, concurrency
     ///
     /// One row per disk, opcode and process; `-v` adds jumps and intervals.
     Pattern(PatternArgs),

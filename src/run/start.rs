@@ -230,6 +230,7 @@ mod tests {
     use crate::cli::tests::parsed;
     use crate::error::kind_of;
     use crate::model::machine::DiskInfo;
+    use crate::run::args::common::SessionOptions;
 
     fn check(words: &str, machine: &[ControllerInfo]) -> Result<()> {
         let Command::Latency(args) = parsed(&format!("latency {words}"))? else { panic!() };
@@ -252,5 +253,16 @@ mod tests {
             assert_eq!(kind_of(&error), Kind::NoDevice);
             assert!(error.to_string().contains(says), "{error}");
         }
+    }
+
+    #[test]
+    fn a_run_that_needs_the_status_is_refused_where_it_cannot_be_read() {
+        let Command::Trace(args) = parsed("trace --errors --tee run.nvd").unwrap() else {
+            panic!()
+        };
+        let settings = args.settings().unwrap();
+        let refused = require_status(&settings, false).unwrap_err();
+        assert_eq!(kind_of(&refused), Kind::Kernel);
+        require_status(&settings, true).unwrap();
     }
 }

@@ -413,22 +413,3 @@ pub fn ledger_of_events(session: &Session, shown: &Shown, scan: Option<Scan>) ->
     let ledger = Ledger::new(plan, &counters, &session.misses(), finished, scan);
     Ok(ledger.with_trace(&counters, shown).with_cost(plan, session.run_times().as_ref()))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::cli::Command;
-    use crate::cli::tests::parsed;
-    use crate::error::{Kind, kind_of};
-    use crate::run::args::common::SessionOptions;
-
-    #[test]
-    fn a_run_that_needs_the_status_is_refused_where_it_cannot_be_read() {
-        let command = parsed("trace --errors --tee run.nvd").unwrap();
-        let Command::Trace(args) = command else { panic!() };
-        let settings = args.settings().unwrap();
-        let refused = require_status(&settings, false).unwrap_err();
-        assert_eq!(kind_of(&refused), Kind::Kernel);
-        require_status(&settings, true).unwrap();
-    }
-}
