@@ -330,9 +330,6 @@ const DURATION: Duration = Duration::from_secs(10);
     .help("All kinds of commands, and all rules with their reasons")
     .long_help("All kinds of commands, and all rules with their reasons. While tracing, also the hooks, the \
                 reasons for fallbacks, all event counts; -vv: libbpf's log too")))]
-#[command(mut_arg("from", |arg| arg
-    .help("Diagnose recordings instead of this machine")
-    .long_help("Diagnose recordings instead of this machine\n\nMade by `record`. Needs no root. Several files are reported one after another.")))]
 #[command(after_help = WITH_FILTERS)]
 #[command(after_long_help = EXAMPLES)]
 pub struct DiagnoseArgs {
