@@ -24,6 +24,7 @@ use crate::inflight::args::InflightArgs;
 use crate::info::InfoArgs;
 use crate::join::JoinArgs;
 use crate::latency::args::LatencyArgs;
+use crate::model::stage::StageSet;
 use crate::pattern::PatternArgs;
 use crate::record::args::RecordArgs;
 use crate::report::ReportArgs;
@@ -73,9 +74,9 @@ pub enum Command {
     ///
     /// A stuck command is not fetched, held by the device, or answered without an interrupt.
     Inflight(InflightArgs),
-    /// Draw latency, LBA, size or depth over time, as SVG or PNG
+    /// Draw latency, LBA, size or number in flight over time (SVG, PNG)
     Heatmap(HeatmapArgs),
-    /// Report access patterns: sequential or random, sizes, depth
+    /// Report access patterns: sequential or random, sizes, concurrency
     ///
     /// One row per disk, opcode and process; `-v` adds jumps and intervals.
     Pattern(PatternArgs),
@@ -118,6 +119,22 @@ pub enum Command {
     #[command(hide = true)]
     Dist(DistArgs),
 }
+
+/// The commands that trace the driver, each with the stage set that `doctor` judges. `diagnose` also
+/// observes the waits before the request, where it can.
+const TRACING: &[(&str, StageSet)] = &[
+    ("top", StageSet::Basic),
+    ("latency", StageSet::Total),
+    ("latency --stages", StageSet::Basic),
+    ("latency --stages=fine", StageSet::Fine),
+    ("trace", StageSet::Basic),
+    ("stacks", StageSet::Total),
+    ("record", StageSet::Fine),
+    ("diagnose", StageSet::Fine),
+    ("heatmap", StageSet::Basic),
+    ("pattern", StageSet::Total),
+    ("serve", StageSet::Total),
+];
 
 /// What follows doctor's report if no command was given.
 const START: &str = "
@@ -195,7 +212,7 @@ fn run(command: Command) -> Result<()> {
         Command::Import(args) => import::run(&args),
         Command::Join(args) => join::run(&args),
         Command::Serve(args) => serve::run(&args.checked()?),
-        Command::Doctor(args) => doctor::run(&args),
+        Command::Doctor(args) => doctor::run(&args, TRACING),
         Command::Dist(args) => dist::run(&args, &Args::command()),
     }
 }
@@ -224,7 +241,7 @@ pub mod tests {
         let attaches = |c: &&clap::Command| c.get_arguments().any(|a| a.get_id() == "attach");
         let commands = args.get_subcommands().filter(attaches);
         let commands: BTreeSet<_> = commands.map(clap::Command::get_name).collect();
-        let listed = doctor::TRACING.iter().map(|(line, _)| line.split(' ').next().unwrap());
+        let listed = TRACING.iter().map(|(line, _)| line.split(' ').next().unwrap());
         assert_eq!(commands, listed.chain(["doctor"]).collect());
     }
 }

@@ -330,7 +330,7 @@ fn what_reads_a_recording_twice_refuses_a_pipe() {
     let guest = "tests/host/nvmet-guest.nvd";
     for (file, words, option) in [
         (RECORDING, "pattern --from /dev/stdin", "`pattern`"),
-        (RECORDING, "heatmap --y depth -o - --from /dev/stdin", "--y depth"),
+        (RECORDING, "heatmap --y inflight -o - --from /dev/stdin", "--y inflight"),
         (RECORDING, "export /dev/stdin --format perfetto -o -", "--format perfetto"),
         (
             guest,

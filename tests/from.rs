@@ -103,11 +103,11 @@ fn each_file_is_checked_before_any_output() {
     let a = format!("{}.nvd", recording("6.12"));
     symlink(&a, &link).unwrap();
     run(&format!("trace --from {a} {link}")).refuses(2, "is the same file as");
-    run(&format!("trace --from {a} --from {a}")).refuses(2, "is given twice");
+    run(&format!("trace --from {a} --from {a}")).refuses(2, "is the same file as");
     run(&format!("latency --from {a} /missing")).refuses(2, "/missing can't be read");
     run(&format!("stacks --at complete --from {a} {BINARY}")).refuses(
         2,
-        "was recorded without kernel stacks at complete: record again with --kstack=complete, or use --at submit\n",
+        "has no kernel stacks at complete: record with --kstack=complete, or choose submit\n",
     );
     run(&format!("stacks --from {a} {BINARY}")).refuses(2, "not a recording");
     run(&format!("stacks --folded --from {a} {link}")).refuses(2, "show one recording");
@@ -235,8 +235,7 @@ fn options_that_a_recording_cannot_serve_are_refused() {
         ("latency --stages=fine", "has no fine stages: record with --stages=fine"),
         (
             "trace --kstack=complete",
-            "was recorded without kernel stacks at complete: record again with --kstack=complete, or use \
-             --kstack=submit\n",
+            "has no kernel stacks at complete: record with --kstack=complete, or choose submit\n",
         ),
         ("trace --cgroup /sys/fs/cgroup", "has no cgroups"),
         ("pattern --submitters", "has no submitters"),

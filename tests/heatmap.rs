@@ -139,7 +139,7 @@ fn the_blocks_of_several_disks_are_in_no_picture() {
 
 #[test]
 fn the_depth_counts_the_commands_in_flight() {
-    let (ran, svg) = draw("--y depth", "mixed");
+    let (ran, svg) = draw("--y inflight", "mixed");
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     let (commands, begin) = commands("mixed");
     let span = |c: &Value| {
@@ -227,12 +227,10 @@ fn what_cannot_be_drawn_leaves_no_file() {
     let dir = TempDir::new().unwrap();
     let out = dir.path().join("out.svg");
     let [mixed, none] = ["mixed", "none"].map(recording);
+    let ran = heatmap(&format!("--from {mixed} --opcode compare -o {}", out.display()));
+    assert!(ran.err.contains("0 of 258 commands match --opcode io:compare\n"), "{}", ran.err);
+    assert!(ran.code == Some(1) && ran.err.contains("nothing to draw"), "{}", ran.err);
     for (words, code, says) in [
-        (
-            format!("--from {mixed} --opcode compare"),
-            1,
-            "nothing to draw: 0 of 258 commands match --opcode io:compare",
-        ),
         (format!("--from {mixed} --y lba --opcode flush"), 1, "without a start LBA"),
         (
             format!("--from {none} --stage device"),
@@ -248,7 +246,7 @@ fn what_cannot_be_drawn_leaves_no_file() {
         (format!("--from {mixed} {none}"), 2, "one recording"),
         (format!("--from {mixed} --stage disk"), 2, "is not a stage"),
         (format!("--from {mixed} --y lba --stage device"), 2, "--y latency"),
-        (format!("--from {mixed} --y depth --errors"), 2, "--errors"),
+        (format!("--from {mixed} --y inflight --errors"), 2, "--errors"),
         ("--from /missing".into(), 2, "can't be read"),
     ] {
         heatmap(&format!("{words} -o {}", out.display())).refuses(code, says);

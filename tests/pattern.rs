@@ -115,7 +115,7 @@ fn commands_that_are_forgotten_are_counted() {
     let says = format!("too small depths: {most} commands without an end were forgotten");
     let text = pattern(&format!("--from {file}")).out;
     assert!(text.contains(&says), "{text}");
-    let ran = run(&format!("heatmap --y depth -o - --from {file}"));
+    let ran = run(&format!("heatmap --y inflight -o - --from {file}"));
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     assert!(ran.err.contains(&says), "{}", ran.err);
 }

@@ -129,61 +129,6 @@ fn columns_say_what_json_says() {
     }
 }
 
-/// The fields of `--long`, except the times, which have three digits.
-#[test]
-fn long_lines_say_what_json_says() {
-    let mut compared = 0;
-    for file in [MIXED, RETRIES, "tests/host/nvmet-guest.nvd"] {
-        let all = commands(&format!("--from {file}"));
-        let text = shown(&format!("trace --long --from {file}"));
-        let lines: Vec<&str> = text.lines().filter(|line| line.contains(" Command nvme")).collect();
-        assert_eq!(lines.len(), all.len(), "{file}");
-        for (line, command) in lines.iter().zip(&all) {
-            let (head, fields) = line.split_once(": ").unwrap();
-            let disk = command["disk"].as_str().unwrap_or("-");
-            let head: Vec<&str> = head.split(' ').skip(1).collect();
-            assert_eq!(head, [disk, "Command", command["ctrl"].as_str().unwrap()], "{line}");
-            let stages = command["stages"].as_array().unwrap();
-            let is_time = |key: &str| key == "total" || stages.iter().any(|s| s["name"] == key);
-            let mut is_decoded = false;
-            let fields = fields.split(", ").filter_map(|field| field.split_once('='));
-            for (key, value) in fields.filter(|(key, _)| !is_time(key)) {
-                let own = match key {
-                    _ if is_decoded && !command["fields"][key].is_null() => &command["fields"][key],
-                    "opcode" => &command["opcode_value"],
-                    "status" => &command["status"]["value"],
-                    "res" => &command["result"],
-                    "rqflags" => &command["request_flags"],
-                    "meta" => &command["metadata"],
-                    "transfer" => &command["bytes"],
-                    key => &command[key],
-                };
-                is_decoded |= key == "opcode";
-                let own = if own["code"].is_null() { own } else { &own["code"] };
-                let number = own.as_u64().or(own.as_bool().map(u64::from));
-                let digits = value.split([' ', ':']).next().unwrap();
-                let shown = match digits.strip_prefix("0x") {
-                    Some(hex) => u64::from_str_radix(hex, 16).ok(),
-                    None => digits.parse().ok(),
-                };
-                match number {
-                    Some(number) => {
-                        let is_all = (key, value, number) == ("nsid", "all", u32::MAX.into());
-                        assert!(shown == Some(number) || is_all, "{key}: {line} {command}");
-                    }
-                    None => assert!(
-                        shown.is_none()
-                            && own.as_str().is_none_or(|own| value.trim_matches('"') == own),
-                        "{key}: {line}"
-                    ),
-                }
-                compared += usize::from(number.is_some());
-            }
-        }
-    }
-    assert!(compared > 5000, "{compared}");
-}
-
 #[test]
 fn the_ledger_counts_what_slowest_leaves_out() {
     let end = objects(&format!("trace --json --slowest 7 --from {MIXED}")).pop().unwrap();

@@ -93,30 +93,6 @@ fn the_id_of_all_namespaces_is_all_in_text_and_a_number_in_json() {
 }
 
 #[test]
-fn filters_take_ids_in_hexadecimal_and_all() {
-    let want = shown(&format!("trace --long --from {RECORDING} --nsid 4294967295"));
-    assert_eq!(want.lines().count(), 1, "{want}");
-    for nsid in ["0xffffffff", "all", "0xFFFFFFFF"] {
-        let words = format!("trace --long --from {RECORDING} --nsid {nsid}");
-        assert_eq!(shown(&words), want, "{nsid}");
-    }
-    let several = shown(&format!("latency --from {RECORDING} --nsid 0x1,all"));
-    assert!(several.contains("nvme0n1 read") && several.contains("ns all"), "{several}");
-    let number = "a namespace id is a number";
-    for (wrong, says) in [
-        ("every", number),
-        ("0x", number),
-        ("0x100000000", number),
-        ("", number),
-        ("-1", "`-1` is negative"),
-    ] {
-        let mut command = Command::new(BINARY);
-        command.args(["latency", "--from", RECORDING, "--nsid", wrong]);
-        Ran::from(&mut command).refuses(2, says);
-    }
-}
-
-#[test]
 fn a_fabrics_command_has_its_type_and_no_namespace() {
     let latency = shown(&format!("latency --from {GUEST}"));
     // the titles of the stages

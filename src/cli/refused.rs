@@ -97,7 +97,7 @@ fn wrong_value(refused: &ClapError, words: &[OsString]) -> Option<String> {
     let name = text(ContextKind::InvalidArg)?.split([' ', '=']).next()?;
     let name = name.trim_matches(['<', '>', '[', ']', '.']);
     let value = text(ContextKind::InvalidValue)?;
-    let after_dashes = after_dashes(value, words).filter(|_| name == "INTERVAL");
+    let after_dashes = after_dashes(value, words).filter(|_| ["INTERVAL", "FILE"].contains(&name));
     if after_dashes.is_some() {
         return after_dashes;
     }

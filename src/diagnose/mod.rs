@@ -22,7 +22,7 @@ use crate::model::stage::StageSet;
 use crate::model::text::Text;
 use crate::recording::Fact;
 use crate::run::args::common::{Checked, FromArgs, SessionArgs, SessionOptions, WITH_FILTERS};
-use crate::run::drive::{End, FileReader, Heading, Live, Run, Step, each, open_all, say_own_share};
+use crate::run::drive::{End, FileReader, Live, Run, Step, each, open_all};
 use crate::run::inflight::{self, Access};
 use crate::run::start::Preflight;
 use crate::run::stdout::{output_width, stdout};
@@ -101,7 +101,7 @@ fn facts_of(
     if let Some(live) = live {
         live.finish(settings, &mut collector.facts);
     }
-    let end = run.end_of_shown()?;
+    let end = run.end()?;
     collector.facts.cgroups.clone_from(run.names.cgroups());
     collector.facts.is_cut = run.file().is_some_and(|file| file.incomplete().is_some());
     let facts = collector.finish(end.covers, Some(end.ledger.accuracy_of_most()), expectation);
@@ -226,7 +226,6 @@ fn report(
     }
     out.flush()?;
     if live.is_some() {
-        say_own_share(&end.ledger);
         say_ledger(&end.ledger, detail);
     }
     Ok(failure(&diagnosis).filter(|_| options.check))
@@ -269,15 +268,15 @@ fn recorded(options: &DiagnoseOptions, expectation: &Expectation) -> Result<()> 
     // basic stages suffice for some rules
     let settings = Settings { stage_set: StageSet::Total, ..options.settings.clone() };
     let files = open_all(&options.from.files, &settings, &require)?;
-    let heading = match options.json {
-        true => Heading::Json,
-        false => Heading::Header(Theme { color: options.session.color.on_stdout(false) }),
-    };
     let (all, mut failed) = (files.len(), Vec::new());
-    let read = each(files, heading, false, &mut |run| {
+    let read = each(files, options.json, false, &mut |run| {
         let file = run.file().context("a recording")?;
         file.warn_partial();
         let path = file.path.clone();
+        if all > 1 && !options.json {
+            let theme = Theme { color: options.session.color.on_stdout(false) };
+            write!(stdout(), "{}", run.header.text(theme, output_width()))?;
+        }
         let failure = report(run, options, &settings, expectation, None)?;
         failed.extend(failure.map(|error| (path, error)));
         Ok(())
@@ -331,9 +330,6 @@ const DURATION: Duration = Duration::from_secs(10);
     .help("All kinds of commands, and all rules with their reasons")
     .long_help("All kinds of commands, and all rules with their reasons. While tracing, also the hooks, the \
                 reasons for fallbacks, all event counts; -vv: libbpf's log too")))]
-#[command(mut_arg("from", |arg| arg
-    .help("Diagnose recordings instead of this machine")
-    .long_help("Diagnose recordings instead of this machine\n\nMade by `record`. Needs no root. Several files are reported one after another.")))]
 #[command(after_help = WITH_FILTERS)]
 #[command(after_long_help = EXAMPLES)]
 pub struct DiagnoseArgs {

@@ -99,7 +99,7 @@ fn count(
         commands,
         covers,
         accuracy,
-        is_whole: file.is_whole(),
+        is_whole: file.incomplete().is_none(),
     };
     Ok((counter.finish(covers), origin))
 }

@@ -27,22 +27,6 @@ use crate::run::exit::Exited;
 use crate::run::inflight::Access;
 use crate::run::stdout::stdout;
 
-/// The commands that trace the driver, each with the stage set that `doctor` judges. `diagnose` also
-/// observes the waits before the request, where it can.
-pub(crate) const TRACING: &[Tracing] = &[
-    ("top", StageSet::Basic),
-    ("latency", StageSet::Total),
-    ("latency --stages", StageSet::Basic),
-    ("latency --stages=fine", StageSet::Fine),
-    ("trace", StageSet::Basic),
-    ("stacks", StageSet::Total),
-    ("record", StageSet::Fine),
-    ("diagnose", StageSet::Fine),
-    ("heatmap", StageSet::Basic),
-    ("pattern", StageSet::Total),
-    ("serve", StageSet::Total),
-];
-
 /// Memory that the maps of each command would take on this machine.
 fn memory(system: &System) -> Result<Vec<MemoryLine>> {
     let controllers = system.controllers();
@@ -72,12 +56,12 @@ fn memory(system: &System) -> Result<Vec<MemoryLine>> {
     Ok(runs.into_iter().map(line).collect())
 }
 
-/// Runs the command.
+/// Runs the command. `tracing`: the commands whose readiness it reports.
 ///
 /// # Errors
 /// If a BTF file can't be used, or the writer fails. With the exit code of the commands that trace, if
 /// these could not.
-pub fn run(args: &DoctorArgs) -> Result<()> {
+pub fn run(args: &DoctorArgs, tracing: &[Tracing]) -> Result<()> {
     let DoctorArgs { json, identify, attach, btf, color: when, verbose } = args;
     prepare(None)?;
     let system = System::at("/");
@@ -92,7 +76,7 @@ pub fn run(args: &DoctorArgs) -> Result<()> {
     let policy = Policy { only: *attach, ..Policy::default() };
     let inflight = Access::find(file, &system).err();
     let inflight = inflight.map(|error| format!("{error:#}"));
-    report.plan(facts, &policy, TRACING, inflight);
+    report.plan(facts, &policy, tracing, inflight);
     report.memory = memory(&system)?;
     let mut out = BufWriter::new(stdout());
     if *json {

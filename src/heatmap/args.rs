@@ -22,7 +22,7 @@ Examples:
       The device stage over time
   nvme-deep heatmap run.nvd --y lba --disk nvme0n1 -o lba.png
       Where on the disk the commands are
-  nvme-deep heatmap --y depth --duration 10s -o depth.svg
+  nvme-deep heatmap --y inflight --duration 10s -o inflight.svg
       Commands in flight, live";
 
 /// What the vertical axis shows.
@@ -35,7 +35,7 @@ pub enum QuantityArg {
     /// Bytes of data, at the submission
     Size,
     /// The commands in flight, at the submission of each
-    Depth,
+    Inflight,
 }
 
 /// `heatmap`.
@@ -98,15 +98,15 @@ impl SessionOptions for HeatmapArgs {
         if self.stage.is_some() && self.y != QuantityArg::Latency {
             return Err(usage("--stage is for `--y latency`: leave one of the two out"));
         }
-        if quantity == Quantity::Depth && self.outcome.is_some() {
+        if quantity == Quantity::InFlight && self.outcome.is_some() {
             return Err(usage(
-                "`--y depth` counts all commands in flight: leave --slow and --errors out",
+                "`--y inflight` counts all commands in flight: leave --slow and --errors out",
             ));
         }
         self.from.refuse_several("a heat map shows")?;
         let events = Events {
-            // the depth is counted at submissions; a recording may have one event per command
-            submits: quantity == Quantity::Depth && self.from.is_empty(),
+            // commands in flight are counted at submissions; a recording may have one event per command
+            submits: quantity == Quantity::InFlight && self.from.is_empty(),
             outcome: self.outcome,
             ring_size: self.ring_size,
             ..Events::default()
@@ -130,7 +130,7 @@ impl HeatmapArgs {
             QuantityArg::Latency => Quantity::Latency(self.stage.unwrap_or(whole)),
             QuantityArg::Lba => Quantity::Lba,
             QuantityArg::Size => Quantity::Size,
-            QuantityArg::Depth => Quantity::Depth,
+            QuantityArg::Inflight => Quantity::InFlight,
         }
     }
 }

@@ -20,9 +20,7 @@ use crate::when::RunClock;
 use anyhow::Result;
 
 use crate::heatmap::args::{HeatmapOptions, QuantityArg};
-use crate::run::drive::{
-    End, FileReader, Heading, Live, Names, Run, Step, each, open_all, submissions_of,
-};
+use crate::run::drive::{End, FileReader, Live, Names, Run, Step, each, open_all, submissions_of};
 use crate::run::picture::Picture;
 use crate::run::start::Preflight;
 use crate::run::{WAITS_UNMEASURED, eprint_note, say_ledger};
@@ -74,9 +72,9 @@ impl<'o> Painter<'o> {
         let settings = run.file().map_or(&options.settings, |file| &file.settings);
         let (quantity, begin_ns) = (options.quantity(settings.stage_set), run.begin_ns);
         let mut submissions = None;
-        if quantity == Quantity::Depth {
+        if quantity == Quantity::InFlight {
             let settings = &options.settings;
-            submissions = Some(submissions_of(run, settings, TaskKind::Caller, "--y depth")?);
+            submissions = Some(submissions_of(run, settings, TaskKind::Caller, "--y inflight")?);
         }
         Ok(Self {
             options,
@@ -120,15 +118,14 @@ impl<'o> Painter<'o> {
 
     /// Draws the picture. Returns why it is empty, which counts less than an error of the run.
     fn finish(mut self, run: &mut Run<'_>) -> Result<Option<anyhow::Error>> {
-        let (options, quantity, end) = (self.options, self.quantity, run.end_of_shown()?);
+        let (options, quantity, end) = (self.options, self.quantity, run.end()?);
         let disks = self.plot.disks.names().to_vec();
         if quantity == Quantity::Lba {
             check_disks(options, &disks)?;
         }
         let (map, left_out) = self.map(&end);
         if map.cells.is_empty() {
-            let unmatched = run.file().and_then(FileReader::unmatched);
-            return Ok(Some(nothing(quantity, left_out, unmatched)));
+            return Ok(Some(nothing(quantity, left_out)));
         }
         run.header.file = options.from.files.first().map(|path| Text::file_name(path));
         let caption = Caption {
@@ -168,12 +165,11 @@ pub fn run(options: &HeatmapOptions) -> Result<()> {
     let settings = &options.settings;
     let inputs = &options.from.files;
     let ready = inputs.is_empty().then(|| Preflight::check(settings)).transpose()?;
-    let needs_pairs = options.y != QuantityArg::Depth || settings.filter.needs_submission();
-    let mut recordings = open_all(inputs, settings, &|file| match needs_pairs {
+    let needs_pairs = options.y != QuantityArg::Inflight || settings.filter.needs_submission();
+    let recordings = open_all(inputs, settings, &|file| match needs_pairs {
         true => file.require_pairs(),
         false => Ok(()),
     })?;
-    recordings.iter_mut().for_each(|file| file.is_quiet = true);
     // what cannot be read or traced is reported first
     let files = options.output.iter();
     let mut pictures: Vec<Picture> =
@@ -186,7 +182,7 @@ pub fn run(options: &HeatmapOptions) -> Result<()> {
     };
     match ready {
         Some(ready) => Live::new(ready, settings, options.run.duration).run(read)?,
-        None => each(recordings, Heading::Own, false, &mut read)?,
+        None => each(recordings, false, false, &mut read)?,
     }
     empty.map_or(Ok(()), Err)
 }
@@ -208,9 +204,9 @@ fn check_disks(options: &HeatmapOptions, disks: &[String]) -> Result<()> {
 }
 
 /// The error of a picture without commands.
-fn nothing(quantity: Quantity, left_out: u64, unmatched: Option<String>) -> anyhow::Error {
+fn nothing(quantity: Quantity, left_out: u64) -> anyhow::Error {
     let why = match left_out {
-        0 => unmatched.unwrap_or("the filters select no command that has completed".into()),
+        0 => "the filters select no command that has completed".into(),
         n => format!("{n} commands {}", quantity.missing()),
     };
     let help = match quantity {

@@ -115,6 +115,6 @@ pub fn run(
         stacks,
     };
     let live = Live::new(ready, settings, None);
-    let live = Live { until: options.count.map_or(live.until, |_| ""), irq_entry, ..live };
+    let live = Live { irq_entry, ..live };
     live.run(|run| looking.read(run))
 }

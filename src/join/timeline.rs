@@ -20,7 +20,7 @@ use crate::view::export::perfetto::{OnHost, Perfetto};
 use anyhow::Result;
 
 use crate::join::JoinArgs;
-use crate::run::drive::{FileReader, again};
+use crate::run::drive::FileReader;
 use crate::run::eprint_note;
 use crate::run::exporting::{Counts, add, begins};
 use crate::run::outfile::{OutFile, Rules};
@@ -78,8 +78,7 @@ pub fn write(
     let mut perfetto = Perfetto::new(out, begins, INTERVAL);
     let mut counts = Counts::default();
     let name = Text::from("guest");
-    let guest = again(replay, &settings, "--format perfetto")?;
-    let guest = (guest, &name);
+    let guest = (FileReader::open(&replay.file, &settings)?, &name);
     let (_, ended) = add(guest, &mut perfetto, &mut counts, &failed)?;
     let error_ns = join.error_ns().unwrap_or_default();
     let mut shown = 0_u64;

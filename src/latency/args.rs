@@ -71,10 +71,10 @@ pub struct LatencyArgs {
     pub commands: bool,
 
     #[command(flatten)]
-    pub exec: ExecArgs,
+    pub from: FromArgs,
 
     #[command(flatten)]
-    pub from: FromArgs,
+    pub exec: ExecArgs,
 
     #[command(flatten)]
     pub session: SessionArgs,

@@ -29,10 +29,9 @@ use anyhow::Result;
 
 use crate::latency::args::LatencyOptions;
 use crate::run::drive::{
-    FileReader, Heading, Live, Names, Run, SUMS_ARE_SLOW, Step, count, each, ledger_of_rows,
-    open_all,
+    FileReader, Live, Names, Run, SUMS_ARE_SLOW, Step, count, each, ledger_of_rows, open_all,
 };
-use crate::run::start::Preflight;
+use crate::run::start::{Preflight, Session};
 use crate::run::stdout::{Stdout, output_width, stdout};
 use crate::run::{WAITS_UNMEASURED, eprint_note};
 
@@ -371,12 +370,14 @@ impl Counting<'_> {
         let end = run.end()?;
         self.reports.header = run.header.clone();
         let (reports, out) = (&self.reports, &mut self.out);
+        let sums = run.session().filter(|_| self.counted.is_none()).map(Session::snapshot);
+        let sums = sums.transpose()?.unwrap_or_default();
         let Some(recorded) = &self.recorded else {
-            let now = self.counted.as_mut().map_or(&end.sums, Counted::with_cgroups);
+            let now = self.counted.as_mut().map_or(&sums, Counted::with_cgroups);
             return reports.last((end.took, end.took), now, end.ledger, out);
         };
         let ledger = with_span(end.ledger, reports.stage_set);
-        let now = self.counted.as_ref().map_or(&end.sums, |counted| &counted.now);
+        let now = self.counted.as_ref().map_or(&sums, |counted| &counted.now);
         reports.last((end.took, end.covers), now, ledger, out)?;
         let left_out = reports.idle.text();
         left_out.iter().for_each(|text| eprint_note(&format!("{}: {text}", recorded.path)));
@@ -446,7 +447,6 @@ pub fn run(options: &LatencyOptions) -> Result<()> {
         let ready = Preflight::check(settings)?;
         let live = Live {
             exec: &options.exec.program,
-            until: "; Ctrl-C for the final report",
             advice: match options.commands {
                 true => {
                     "stdout is not read fast enough: --stages=none or filters (--ctrl, --opcode) help"
@@ -458,6 +458,5 @@ pub fn run(options: &LatencyOptions) -> Result<()> {
         return live.run(read);
     }
     let files = open_all(&options.from.files, settings, &FileReader::require_pairs)?;
-    let heading = if options.json { Heading::Json } else { Heading::Own };
-    each(files, heading, options.schedule.interval.is_some(), &mut read)
+    each(files, options.json, options.schedule.interval.is_some(), &mut read)
 }

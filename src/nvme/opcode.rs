@@ -280,19 +280,6 @@ mod tests {
     }
 
     #[test]
-    fn tables_are_sorted_and_have_no_word_twice() {
-        for queue in QueueKind::BOTH {
-            assert!(queue.table().windows(2).all(|two| two[0].0 < two[1].0));
-        }
-        let mut words: Vec<&str> = ADMIN.iter().chain(IO).map(|entry| entry.1).collect();
-        words.extend(ALIASES.iter().map(|entry| entry.0));
-        let total = words.len();
-        words.sort_unstable();
-        words.dedup();
-        assert_eq!(words.len(), total - 1, "only `fabrics` is in both tables");
-    }
-
-    #[test]
     fn what_is_shown_can_be_typed_and_more() {
         let both = [QueueKind::Admin, QueueKind::Io];
         let [admin, io] = both.map(|queue| move |code| Opcode { queue, code });

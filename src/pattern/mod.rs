@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The `pattern` command: sequential or random, sizes, distances, depth, in the order of submission.
+//! The `pattern` command: sequential or random, sizes, distances, commands in flight, in the order of submission.
 
 use crate::error::{Failure, Kind};
 use crate::model::event::CommandId;
@@ -14,9 +14,7 @@ use crate::run::args::common::{
     Checked, FromArgs, JSON, JSON_LONG, Schedule, SessionArgs, SessionOptions, WITH_FILTERS,
     ending_of, refuse_two_on_stdout,
 };
-use crate::run::drive::{
-    FileReader, Heading, Live, Names, Run, Step, each, open_all, submissions_of,
-};
+use crate::run::drive::{FileReader, Live, Names, Run, Step, each, open_all, submissions_of};
 use crate::run::picture::Picture;
 use crate::run::start::Preflight;
 use crate::run::stdout::{output_width, stdout};
@@ -194,7 +192,7 @@ impl Reporter<'_> {
 
     /// Writes the final report, and the picture.
     fn finish(mut self, run: &mut Run<'_>) -> Result<()> {
-        let end = run.end_of_shown()?;
+        let end = run.end()?;
         self.take(u64::MAX, &mut run.names)?;
         if self.patterns.is_crowded() {
             let text = "there are too many disks and opcodes for a report: choose some by --ctrl, \
@@ -245,8 +243,7 @@ pub fn run(options: &PatternOptions) -> Result<()> {
     if let Some(ready) = ready {
         return Live::new(ready, settings, options.schedule.end()).run(read);
     }
-    let heading = if options.json { Heading::Json } else { Heading::Own };
-    each(files, heading, options.schedule.interval.is_some(), &mut read)
+    each(files, options.json, options.schedule.interval.is_some(), &mut read)
 }
 
 const EXAMPLES: &str = "\

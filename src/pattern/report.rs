@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Access patterns per disk, opcode and process: sequential or random, sizes, distances, depth, time
+//! Access patterns per disk, opcode and process: sequential or random, sizes, distances, commands in flight, time
 //! between submissions, alignment. Commands are judged in the order of their submission. Pure.
 
 use crate::model::histogram::Histogram;
@@ -47,7 +47,7 @@ pub struct Counts {
     /// Distance in logical blocks from the end of the row's command before, in either direction.
     pub seek: Histogram,
     /// Commands in flight in the namespace, at the submission, that command included.
-    pub depth: Histogram,
+    pub in_flight: Histogram,
     /// Nanoseconds since the row's submission before.
     pub gap: Histogram,
 }
@@ -64,7 +64,7 @@ impl Default for Counts {
             size: powers(),
             alignment: powers(),
             seek: powers(),
-            depth: powers(),
+            in_flight: powers(),
             gap: powers(),
         }
     }
@@ -102,7 +102,7 @@ impl Counts {
             size,
             alignment,
             seek,
-            depth,
+            in_flight,
             gap,
         } = self;
         Self {
@@ -116,7 +116,7 @@ impl Counts {
             size: size.minus(&earlier.size),
             alignment: alignment.minus(&earlier.alignment),
             seek: seek.minus(&earlier.seek),
-            depth: depth.minus(&earlier.depth),
+            in_flight: in_flight.minus(&earlier.in_flight),
             gap: gap.minus(&earlier.gap),
         }
     }
@@ -181,7 +181,7 @@ impl Row {
         counts.size.record(length);
         let zeroes = (slba | length).trailing_zeros().min(16);
         counts.alignment.record(1 << zeroes);
-        counts.depth.record(depth);
+        counts.in_flight.record(depth);
         if let Some((before_ns, end)) = self.last {
             counts.seek.record(slba.abs_diff(end));
             counts.gap.record(at_ns.saturating_sub(before_ns));

@@ -37,7 +37,7 @@ pub struct PatternReport {
     pub without_blocks: u64,
     /// Commands whose setup was not observed, in no row, since the start.
     pub unknown: u64,
-    /// Commands without an end that later depths lack, since the start.
+    /// Commands without an end that later counts of commands in flight lack, since the start.
     pub forgotten: u64,
     /// The tasks of the rows.
     pub task_kind: TaskKind,
@@ -50,18 +50,18 @@ pub struct PatternReport {
 pub(crate) enum HistogramKind {
     Size,
     Seek,
-    Depth,
+    InFlight,
     Gap,
 }
 
 impl HistogramKind {
-    pub(crate) const ALL: [Self; 4] = [Self::Size, Self::Seek, Self::Depth, Self::Gap];
+    pub(crate) const ALL: [Self; 4] = [Self::Size, Self::Seek, Self::InFlight, Self::Gap];
 
     pub(crate) const fn title(self) -> &'static str {
         match self {
             Self::Size => "size",
             Self::Seek => "jump",
-            Self::Depth => "depth",
+            Self::InFlight => "in flight",
             Self::Gap => "interval",
         }
     }
@@ -70,7 +70,7 @@ impl HistogramKind {
         match self {
             Self::Size => &counts.size,
             Self::Seek => &counts.seek,
-            Self::Depth => &counts.depth,
+            Self::InFlight => &counts.in_flight,
             Self::Gap => &counts.gap,
         }
     }
@@ -84,7 +84,7 @@ impl HistogramKind {
                 size_text(bytes)
             }
             (Self::Size | Self::Seek, None) => format!("{first} LB"),
-            (Self::Depth, _) => first.to_string(),
+            (Self::InFlight, _) => first.to_string(),
             (Self::Gap, _) => nanos(first as f64),
         }
     }
@@ -191,7 +191,7 @@ impl PatternText {
     fn cells(&self, row: &PatternRow, report: &PatternReport) -> Vec<Cell<'static>> {
         let (counts, (iops, megabytes)) = (&row.counts, rates(row, report.covers));
         let all = counts.commands as f64;
-        let depth = counts.depth.mean().unwrap_or(0.0);
+        let in_flight = counts.in_flight.mean().unwrap_or(0.0);
         let wide = self.width >= WIDE;
         let mut cells = vec![
             ("<DISK", disk(row)),
@@ -203,7 +203,8 @@ impl PatternText {
         cells.extend(wide.then(|| ("MB/s", megabytes.map_or_else(|| "-".into(), rate))));
         cells.push(("SEQ", units::percent(counts.sequential as f64 / all.max(1.0))));
         cells.extend(wide.then(|| ("STREAMS", counts.streams.to_string())));
-        cells.push(("DEPTH", format!("{}/{}", rate(depth), counts.depth.max().unwrap_or(0))));
+        let most = counts.in_flight.max().unwrap_or(0);
+        cells.push(("INFLIGHT", format!("{}/{most}", rate(in_flight))));
         cells.push(("<VERDICT", format!("{} {}", verdict(counts), sizes(row))));
         cells
     }
@@ -309,7 +310,7 @@ struct RowLine<'a> {
     size_blocks: Hist,
     alignment_blocks: Hist,
     distance_blocks: Hist,
-    depth: Hist,
+    in_flight: Hist,
     interval_ns: Hist,
 }
 
@@ -330,7 +331,15 @@ fn row_line<'a>(row: &'a PatternRow, report: &PatternReport) -> RowLine<'a> {
     let (iops, mb_per_s) = rates(row, report.covers);
     let key = &row.key;
     let Counts {
-        sequential, streams, sequential_blocks, size, alignment, seek, depth, gap, ..
+        sequential,
+        streams,
+        sequential_blocks,
+        size,
+        alignment,
+        seek,
+        in_flight,
+        gap,
+        ..
     } = &row.counts;
     RowLine {
         ctrl: format!("nvme{}", key.ctrl),
@@ -354,7 +363,7 @@ fn row_line<'a>(row: &'a PatternRow, report: &PatternReport) -> RowLine<'a> {
         size_blocks: size.into(),
         alignment_blocks: alignment.into(),
         distance_blocks: seek.into(),
-        depth: depth.into(),
+        in_flight: in_flight.into(),
         interval_ns: gap.into(),
     }
 }
@@ -482,7 +491,7 @@ fn histogram(
         HistogramKind::Seek => "jump from previous",
         HistogramKind::Gap => "time between submissions",
         HistogramKind::Size => "size",
-        HistogramKind::Depth => "commands in flight",
+        HistogramKind::InFlight => "commands in flight",
     };
     let at = (plot.x, bottom + 31.0);
     canvas.text(at, Anchor::Start, TextStyle::Dim, title);

@@ -17,7 +17,7 @@ use anyhow::Result;
 
 use crate::record::args::{RecordOptions, Trigger};
 use crate::record::flight::{Flight, file_name, now};
-use crate::run::drive::{End, Live, Run, Step, say_own_share};
+use crate::run::drive::{End, Live, Run, Step};
 use crate::run::recording::{FileSettings, FileWriter, Fired};
 use crate::run::start::{CostSample, LiveStacks, Preflight, Session};
 use crate::run::{eprint_note, say_ledger};
@@ -188,7 +188,7 @@ impl Recorder<'_> {
         loop {
             match run.next()? {
                 Step::Event { event, .. } => self.event(event),
-                Step::Fact(fact) => self.file.fact(&fact),
+                Step::Fact(fact) => self.file.fact(fact),
                 Step::Tick { now, is_second } => {
                     if is_second {
                         self.file.ledger(now, &run.ledger()?);
@@ -218,7 +218,6 @@ impl Recorder<'_> {
         drop(progress);
         if let Some(mut flight) = flight {
             let written = flight.wait();
-            say_own_share(&end.ledger);
             say_ledger(&end.ledger, options.session.is_verbose());
             return written;
         }
@@ -238,7 +237,6 @@ impl Recorder<'_> {
             text += &format!("; {} older events were dropped from the ring", file.evicted);
         }
         eprint_note(&text);
-        say_own_share(&ledger);
         say_ledger(&ledger, options.session.is_verbose());
         eprint_note(&cost.text(at, file.bytes, kept));
         Ok(())

@@ -58,6 +58,19 @@ pub enum Fact {
     TargetLedger(Box<LedgerInfo<HostLedger>>),
 }
 
+impl Fact {
+    /// Leaves out names of the machine and its controllers, and the kernel's log, which may have any name.
+    pub fn redact(&mut self) {
+        match self {
+            Self::Controllers(all) => all.iter_mut().for_each(ControllerInfo::redact),
+            Self::Machine(machine) => machine.redact(),
+            Self::Activity(activity) => activity.redact(),
+            Self::KernelLog(lines) => lines.clear(),
+            _ => {}
+        }
+    }
+}
+
 /// Most clock readings in a recording: three clocks, once a second, for three days.
 const MOST_READINGS: usize = 3 << 18;
 /// Most bytes of all stacks and cgroups of a recording, as JSON: a reader keeps them.

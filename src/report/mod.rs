@@ -18,9 +18,7 @@ use crate::recording::{Fact, KernelLine};
 use crate::report::html::Html;
 use crate::run::args::common::{Checked, OutArgs, SessionOptions, WITH_FILTERS, ending_of};
 use crate::run::args::filter::FilterArgs;
-use crate::run::drive::{
-    FileReader, Heading, Names, Run, Step, count, each, open_all, submissions_of,
-};
+use crate::run::drive::{FileReader, Names, Run, Step, count, each, open_all, submissions_of};
 use crate::run::eprint_note;
 use crate::run::outfile::{OutFile, Rules};
 use crate::run::slowest::Slowest;
@@ -58,7 +56,7 @@ struct Gathered {
     who: Who,
     /// Rows, then groups by each of some properties.
     counted: Vec<Counted>,
-    /// Latency and depth over time.
+    /// Latency and commands in flight over time.
     plots: Vec<Plot>,
     submissions: Submissions,
     /// Until they are shown.
@@ -92,7 +90,7 @@ impl Gathered {
             stage_set,
             who,
             counted: counted.collect(),
-            plots: [Quantity::Latency(interval), Quantity::Depth]
+            plots: [Quantity::Latency(interval), Quantity::InFlight]
                 .map(|quantity| Plot::new(quantity, begin_ns))
                 .into(),
             submissions: submissions_of(run, &file.settings, TaskKind::Caller, "report")?,
@@ -194,10 +192,10 @@ pub fn run(options: &ReportOptions, diagnose: &Diagnose<'_>) -> Result<()> {
     let rules = Rules { force: options.out.force, inputs: &options.files, ..Rules::default() };
     let (output, mut out) = OutFile::create(&options.out.output, &rules)?;
     let mut parts = Vec::new();
-    let done = each(files, Heading::Own, false, &mut |run| {
+    let done = each(files, false, false, &mut |run| {
         let mut gathered = Gathered::new(run)?;
         gathered.read(run)?;
-        let end = run.end_of_shown()?;
+        let end = run.end()?;
         gathered.cover(end.took);
         let number = parts.len() + 1;
         // each part of the page has its name above it, which may contain the machine's

@@ -223,7 +223,7 @@ fn machine(gathered: &Gathered, file: &FileReader, header: &Header, html: &mut H
         cells.iter().map(|text| Html::of(text)).collect()
     });
     let heads =
-        ["<NAME", "<MODEL", "<KIND", "<TRANSPORT", "I/O QUEUES", "DEPTH", "<DISKS", "<SCHEDULER"];
+        ["<NAME", "<MODEL", "<KIND", "<TRANSPORT", "I/O QUEUES", "ENTRIES", "<DISKS", "<SCHEDULER"];
     html.table(&heads, rows);
 }
 

@@ -10,7 +10,7 @@ use crate::model::ledger::Ledger;
 use crate::model::text::Text;
 use crate::model::timeline::Span;
 use crate::recording::Fact;
-use crate::run::drive::{FileReader, Run, Step, again};
+use crate::run::drive::{FileReader, Run, Step, first_pass};
 use crate::settings::Settings;
 use crate::view::export::perfetto::Begins;
 use crate::view::export::{Entry, Sink};
@@ -38,8 +38,7 @@ pub struct Counts {
 /// If it cannot be read; one sentence.
 pub fn begins(settings: &Settings, file: &FileReader) -> Result<Begins> {
     let mut begins = Begins::default();
-    let mut file = again(file, settings, "--format perfetto")?;
-    Run::of(&mut file).each_selected(|event, _| begins.add(event))?;
+    first_pass(file, settings, "--format perfetto", |event, _| begins.add(event))?;
     Ok(begins)
 }
 
@@ -76,17 +75,11 @@ pub fn add(
         };
         done.map_err(failed)?;
     }
-    let shown = run.shown;
-    let unselected = file.unselected;
-    counts.unselected += unselected;
-    let (ledger, at, ended) = match file.end() {
+    let (ledger, at, ended) = match run.end() {
         Ok(end) => (Some(end.ledger), end.took, Ok(())),
         Err(error) => (None, Duration::ZERO, Err(error)),
     };
-    let mut shows = ledger.clone();
-    if let Some(trace) = shows.as_mut().and_then(|l| l.trace.as_mut()) {
-        trace.show(&shown, unselected);
-    }
-    sink.end(shows.as_ref(), at).map_err(failed)?;
+    counts.unselected += file.unselected;
+    sink.end(ledger.as_ref(), at).map_err(failed)?;
     Ok((ledger, ended.and(file.check_complete())))
 }

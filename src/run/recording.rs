@@ -268,8 +268,11 @@ impl FileWriter {
     }
 
     /// Adds what a run of this machine says besides its events.
-    pub fn fact(&mut self, fact: &Fact) {
-        match fact {
+    pub fn fact(&mut self, mut fact: Fact) {
+        if self.info.redacted {
+            fact.redact();
+        }
+        match &fact {
             Fact::Stacks(all) => all.iter().for_each(|(id, frames)| self.stack(*id, frames)),
             Fact::Controllers(all) => self.controllers(all),
             // it could identify recordings of the same boot
@@ -278,19 +281,9 @@ impl FileWriter {
                 self.writer.block(Content::Clock, self.now(), offset);
             }
             Fact::Activity(activity) => {
-                let mut activity = activity.clone();
-                if self.info.redacted {
-                    activity.redact();
-                }
-                self.writer.block(Content::Activity, activity.at_ns, &activity);
+                self.writer.block(Content::Activity, activity.at_ns, activity);
             }
-            Fact::Machine(machine) => {
-                let mut machine = machine.clone();
-                if self.info.redacted {
-                    machine.redact();
-                }
-                self.writer.block(Content::Machine, self.now(), &machine);
-            }
+            Fact::Machine(machine) => self.writer.block(Content::Machine, self.now(), machine),
             // the file has its own
             _ => {}
         }
@@ -335,11 +328,7 @@ impl FileWriter {
 
     /// Adds the controllers, as they are from here on.
     pub fn controllers(&mut self, controllers: &[ControllerInfo]) {
-        let mut all = controllers.to_vec();
-        if self.info.redacted {
-            all.iter_mut().for_each(ControllerInfo::redact);
-        }
-        self.writer.block(Content::Controllers, self.now(), &all);
+        self.writer.block(Content::Controllers, self.now(), &controllers);
     }
 
     /// Adds readings of the clocks, once a second.

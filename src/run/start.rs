@@ -230,6 +230,7 @@ mod tests {
     use crate::cli::tests::parsed;
     use crate::error::kind_of;
     use crate::model::machine::DiskInfo;
+    use crate::run::args::common::SessionOptions;
 
     fn check(words: &str, machine: &[ControllerInfo]) -> Result<()> {
         let Command::Latency(args) = parsed(&format!("latency {words}"))? else { panic!() };
@@ -245,12 +246,23 @@ mod tests {
         assert!(check("--nsid 0,4294967295", &machine).is_ok());
         for (words, machine, says) in [
             ("--ctrl nvme0", &machine[..], "nvme1"),
-            ("--nsid 2", &machine, "1 (nvme1n1)"),
+            ("--nsid 2", &machine, "it has nvme1, nvme1n1 (id 1)"),
             ("", &[], "no NVMe controller"),
         ] {
             let error = check(words, machine).unwrap_err();
             assert_eq!(kind_of(&error), Kind::NoDevice);
             assert!(error.to_string().contains(says), "{error}");
         }
+    }
+
+    #[test]
+    fn a_run_that_needs_the_status_is_refused_where_it_cannot_be_read() {
+        let Command::Trace(args) = parsed("trace --errors --tee run.nvd").unwrap() else {
+            panic!()
+        };
+        let settings = args.settings().unwrap();
+        let refused = require_status(&settings, false).unwrap_err();
+        assert_eq!(kind_of(&refused), Kind::Kernel);
+        require_status(&settings, true).unwrap();
     }
 }

@@ -81,10 +81,10 @@ pub struct StacksArgs {
     pub json: bool,
 
     #[command(flatten)]
-    pub exec: ExecArgs,
+    pub from: FromArgs,
 
     #[command(flatten)]
-    pub from: FromArgs,
+    pub exec: ExecArgs,
 
     #[command(flatten)]
     pub session: SessionArgs,

@@ -19,7 +19,7 @@ use crate::view::stacks::{StacksView, svg, title};
 use crate::view::theme::Theme;
 use anyhow::Result;
 
-use crate::run::drive::{End, FileReader, Heading, Live, Run, Step, each, open_all};
+use crate::run::drive::{End, FileReader, Live, Run, Step, each, open_all};
 use crate::run::outfile::{OutFile, Rules};
 use crate::run::start::{Preflight, Session, symbolizer};
 use crate::run::stdout::{output_width, stdout};
@@ -213,8 +213,7 @@ pub fn run(options: &StacksOptions) -> Result<()> {
         };
         return live.run(|run| by_stack(early).read(run));
     }
-    let heading = if options.json { Heading::Json } else { Heading::Stderr };
-    each(files, heading, false, &mut |run| {
+    each(files, options.json, false, &mut |run| {
         run.file().into_iter().for_each(FileReader::warn_partial);
         by_stack(None).read(run)
     })

@@ -29,7 +29,7 @@ use self::intervals::IntervalConsumer;
 use self::screen::{Input as Typed, Screen};
 use self::view::Look;
 use crate::run::drive::turns::{Turns, Wake, stop_signals};
-use crate::run::drive::{FileReader, Heading, Live, Run, Step, each, open_all};
+use crate::run::drive::{FileReader, Live, Run, Step, each, open_all};
 use crate::run::start::Preflight;
 use crate::run::{WAITS_UNMEASURED, eprint_note, say_ledger, stdout};
 use crate::top::args::TopOptions;
@@ -301,7 +301,7 @@ impl Showing<'_> {
 fn live(options: &TopOptions) -> Result<()> {
     let ready = Preflight::check(&options.settings)?;
     let (system, waker) = (ready.system.clone(), ready.waker.clone());
-    let live = Live { until: "", ..Live::new(ready, &options.settings, options.run.duration) };
+    let live = Live::new(ready, &options.settings, options.run.duration);
     live.run(|run| {
         let session = run.session().context("a session")?;
         let set = options.settings.stage_set;
@@ -330,7 +330,7 @@ fn recorded(options: &TopOptions) -> Result<()> {
         stop_signals(waker.clone())?;
     }
     let mut turns = Turns::begin(stop, None);
-    each(files, Heading::Stderr, true, &mut |run| {
+    each(files, false, true, &mut |run| {
         let file = run.file().context("a recording")?;
         file.warn_partial();
         let set = file.settings.stage_set;

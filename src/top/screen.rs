@@ -5,7 +5,7 @@
 use super::app::App;
 use super::view;
 use super::view::Look;
-use crate::run::drive::turns::{Wake, before_exit};
+use crate::run::drive::turns::{BEFORE_EXIT, Wake};
 use crate::run::stdout::output_width;
 use anyhow::{Context, Result};
 use ratatui::Terminal;
@@ -97,7 +97,8 @@ impl Screen {
             restore();
             before(info);
         }));
-        before_exit(restore);
+        // the same function, if there was a screen before
+        let _ = BEFORE_EXIT.set(restore);
         let entered = enter().and_then(|()| Terminal::new(CrosstermBackend::new(stdout())));
         let terminal = entered.inspect_err(|_| restore());
         let screen = Self { terminal: terminal.context("failed to set up the terminal")? };

@@ -175,11 +175,6 @@ fn drawn(app: &App, width: u16, height: u16, look: Look) -> String {
 }
 
 #[test]
-fn a_screen_of_80_by_24() {
-    insta::assert_snapshot!(drawn(&app(20), 80, 24, ASCII));
-}
-
-#[test]
 fn a_large_screen_with_losses_and_the_device_stage() {
     let mut app = app(40);
     press(&mut app, "sss");

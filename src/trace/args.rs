@@ -105,10 +105,10 @@ pub struct TraceArgs {
     pub json: bool,
 
     #[command(flatten)]
-    pub exec: ExecArgs,
+    pub from: FromArgs,
 
     #[command(flatten)]
-    pub from: FromArgs,
+    pub exec: ExecArgs,
 
     #[command(flatten)]
     pub session: SessionArgs,

@@ -16,7 +16,7 @@ use crate::machine::System;
 use anyhow::Result;
 
 use self::writer::{TraceWriter, clock};
-use crate::run::drive::{Heading, Live, each, open_all};
+use crate::run::drive::{Live, each, open_all};
 use crate::run::eprint_note;
 use crate::run::recording::{FileSettings, FileWriter};
 use crate::run::start::{LiveStacks, Preflight, Session};
@@ -70,14 +70,12 @@ fn live(options: &TraceOptions) -> Result<()> {
     let stacks = settings.stack().map(|stack| LiveStacks::new(stack.at));
     let mut file = tee(options, &ready.system)?;
     let system = ready.system.clone();
-    let live = Live::new(ready, settings, options.run.duration);
     let live = Live {
         exec: &options.exec.program,
-        until: options.count.map_or(live.until, |_| ""),
         advice: "stdout is not read fast enough: a larger --buffer, --slow, --stages=none or filters \
                  (--ctrl, --opcode) help",
         stacks,
-        ..live
+        ..Live::new(ready, settings, options.run.duration)
     };
     live.run(|run| {
         let out = output()?;
@@ -111,8 +109,7 @@ fn recorded(options: &TraceOptions) -> Result<()> {
             eprint_note(NO_WALL_CLOCK);
         }
     }
-    let heading = if options.json { Heading::Json } else { Heading::Stderr };
-    each(files, heading, true, &mut |run| {
+    each(files, options.json, true, &mut |run| {
         let wall_ns = run.file().and_then(|file| file.clock().wall_ns);
         let clock = clock(options, run.begin_ns, wall_ns);
         let stage_set = run.file().map_or(settings, |file| &file.settings).stage_set;

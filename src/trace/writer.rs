@@ -24,7 +24,7 @@ use crate::view::trace::{Clock, Context, TraceLines};
 use anyhow::Result;
 use ratatui::crossterm::terminal;
 
-use crate::run::drive::{End, Names, Run, Step, say_own_share};
+use crate::run::drive::{End, Names, Run, Step};
 use crate::run::outfile::Output;
 use crate::run::recording::FileWriter;
 use crate::run::slowest::Slowest;
@@ -345,7 +345,7 @@ impl TraceWriter<'_> {
         }
         self.flush();
         run.shown = self.shown_of(run);
-        let end = run.end_of_shown()?;
+        let end = run.end()?;
         self.finish(run, end)
     }
 
@@ -359,7 +359,9 @@ impl TraceWriter<'_> {
                 if let Fact::Clock(offset) = &fact {
                     self.lines.clock().set_offset(offset.wall_ns);
                 }
-                self.tee.iter_mut().for_each(|tee| tee.fact(&fact));
+                if let Some(tee) = &mut self.tee {
+                    tee.fact(fact);
+                }
             }
         }
     }
@@ -416,7 +418,6 @@ impl TraceWriter<'_> {
             done.map(|_| ())
         });
         if let Some(session) = run.session() {
-            say_own_share(ledger);
             let by_time =
                 self.options.slowest.is_some() || self.options.events.outcome.slow.is_some();
             if by_time && !session.plan().has(Point::Bio) {

@@ -107,7 +107,7 @@ def main():
                 "size_blocks": histogram([nlb for _, _, nlb, _ in commands]),
                 "alignment_blocks": histogram(divides),
                 "distance_blocks": histogram([abs(b[1] - a[1] - a[2]) for a, b in pairs]),
-                "depth": histogram([depth for *_, depth in commands]),
+                "in_flight": histogram([depth for *_, depth in commands]),
                 "interval_ns": histogram([b[0] - a[0] for a, b in pairs]),
             }
         )

@@ -287,7 +287,10 @@ static void set_up_and_end(u32 i)
 	u64 bios, mask = l->again ? ~0ULL << ND_BIOS_SHIFT : ~0ULL;
 
 	if (by_bio) {
-		s.start_ns = take_begun(&requests_of[i], &s);
+		slot_map[0] = s;
+		s.start_ns = take_begun(&requests_of[i], 0);
+		*waits_in(&s) = *waits_in(&slot_map[0]);
+		s.origin = slot_map[0].origin;
 		waits_in(&s)->also = 0;
 		take_submitter(&s, 0, &requests_of[i], s.start_ns, ACCESS_BTF);
 	} else {

@@ -85,6 +85,16 @@ static void free_space(struct space *s, int hctxs)
 		hctx_used[s->hctx[h]] = 0;
 }
 
+/* How many commands the rows have. */
+static u64 in_rows(void)
+{
+	u64 n = the_cell.unmeasured;
+
+	for (u32 i = 0; i < ND_HIST_BUCKETS; i++)
+		n += the_cell.hist[ND_STAGES_BASIC - 1].bucket[i];
+	return n;
+}
+
 /* A command from start to completion. Submission and completion may be on different CPUs. */
 static void command(int instance, struct space *s, int h)
 {
@@ -92,8 +102,8 @@ static void command(int instance, struct space *s, int h)
 	struct request *rq = &rq_memory[s->hctx[h]][tag].rq;
 	struct nvme_command sqe = {.opcode = 2, .nsid = 1};
 	struct nd_slot *slot = &slot_map[ctrl_map[instance].base + qid * STRIDE + tag];
-	int before = cells_asked, id = world[instance].born << 8 | s->queue;
-	u64 start;
+	int id = world[instance].born << 8 | s->queue;
+	u64 start, before = in_rows();
 
 	/* admin commands are passthrough for blk-mq; I/O commands may be */
 	rq->cmd_flags = !qid || !random_below(4) ? 34 + random_below(2) : random_below(16);
@@ -114,7 +124,7 @@ static void command(int instance, struct space *s, int h)
 	here = random_below(2);
 	on_cqe(rq, ND_HOOK_CQE_BTF, ACCESS_BTF);
 	on_complete(0, rq, ND_HOOK_COMPLETE_BTF, ACCESS_BTF);
-	if (cells_asked != before + 1 || slot->state != ND_FREE || !slot->cqe_ns) {
+	if (in_rows() != before + 1 || slot->state != ND_FREE || !slot->cqe_ns) {
 		wrong++;
 		memset(slot_map, 0, sizeof(slot_map));
 	}
@@ -128,11 +138,12 @@ static void move_during_command(int instance, struct space *s, int h)
 	struct nvme_command sqe = {.opcode = 2, .nsid = 1}, next = sqe;
 	struct nd_ctrl *ctrl = &ctrl_map[instance];
 	u32 half = CTRLS * STRIDE * (1 + QUEUES), at = ctrl->base + ((u32)h + 1) * STRIDE;
-	int meanwhile = (int)random_below(2), before = cells_asked;
+	int meanwhile = (int)random_below(2);
+	u64 before;
 
 	command(instance, s, h); /* the queue is known */
 	rq->cmd_flags = other->cmd_flags = 0;
-	before = cells_asked;
+	before = in_rows();
 	commands += 1 + meanwhile;
 	on_start(rq, ND_HOOK_START_BTF, ACCESS_BTF);
 	on_setup_out(0, rq, &sqe, 0, ND_HOOK_SETUP_OUT_BTF, ACCESS_BTF);
@@ -148,7 +159,7 @@ static void move_during_command(int instance, struct space *s, int h)
 	on_complete(0, rq, ND_HOOK_COMPLETE_BTF, ACCESS_BTF);
 	if (meanwhile)
 		on_complete(0, other, ND_HOOK_COMPLETE_BTF, ACCESS_BTF);
-	if (cells_asked != before + 1 + meanwhile || slot_map[at].state != ND_FREE) {
+	if (in_rows() != before + 1 + (u64)meanwhile || slot_map[at].state != ND_FREE) {
 		wrong++;
 		memset(slot_map, 0, sizeof(slot_map));
 	}

@@ -402,7 +402,6 @@ impl Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::snapshot::{READS, cell};
 
     const S: Duration = Duration::from_secs(1);
 
@@ -421,17 +420,5 @@ mod tests {
         assert_eq!(reported, IN_ALL);
         assert_eq!(times(Duration::from_millis(1500), 5), Duration::from_millis(7500));
         assert_eq!(times(Duration::MAX, u64::MAX).as_secs(), u64::MAX);
-    }
-
-    #[test]
-    fn an_interval_is_the_difference_of_two_snapshots() {
-        let (mut before, mut after) = (Snapshot::default(), Snapshot::default());
-        before.cells.insert((READS, 0), cell(StageSet::Total, 0, &[&[100]]));
-        after.cells.insert((READS, 0), cell(StageSet::Total, 0, &[&[100], &[900], &[900]]));
-        let found = rows(&after.minus(&before), StageSet::Total, None, S / 2);
-        assert_eq!(found[0].count, 2);
-        assert!((found[0].iops - 4.0).abs() < 1e-9);
-        assert_eq!(found[0].total.percentile(50.0).map(|ns| ns > 800), Some(true));
-        assert!(rows(&after.minus(&after), StageSet::Total, None, S).is_empty());
     }
 }

@@ -37,14 +37,24 @@ pub struct ExecArgs {
     pub program: Vec<OsString>,
 }
 
-/// Recordings to read. A file among the arguments becomes `--from=FILE` (`super::command_line`).
+/// Recordings to read.
 #[derive(Clone, Debug, clap::Args)]
 pub struct FromArgs {
-    /// Read this recording instead of tracing; FILE alone does the same
+    /// Recordings to read instead of tracing (see `record`)
     ///
-    /// Made by `record`. Needs no root. Several files are reported one after another; a picture shows one.
+    /// Needs no root. Several are reported one after another; a picture shows one.
+    #[arg(value_name = "FILE", value_parser = no_file)]
+    pub words: Vec<PathBuf>,
+
+    /// The same as FILE
     #[arg(id = "from", long = "from", value_name = "FILE", conflicts_with = LIVE)]
+    #[arg(hide_short_help = true)]
     pub files: Vec<PathBuf>,
+}
+
+/// A file among the arguments has become `--from=FILE` (`super::command_line`): other words are none.
+fn no_file(_word: &str) -> Result<PathBuf, &'static str> {
+    Err("there is no such file")
 }
 
 impl FromArgs {

@@ -3,7 +3,7 @@
 
 use std::fmt::Display;
 use std::fs::{File, Metadata};
-use std::io::{BufReader, IsTerminal, Write, stdout};
+use std::io::{BufReader, IsTerminal, stdout};
 use std::mem::take;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
@@ -14,39 +14,24 @@ use crate::error::{Failure, Kind};
 use crate::machine::cgroups;
 use crate::machine::cgroups::Pseudonyms;
 use crate::model::event::Event;
-use crate::model::ledger::{Accuracy, EventClass, Ledger, Shown, TraceLedger};
-use crate::model::machine::ControllerInfo;
+use crate::model::ledger::{Accuracy, EventClass, Ledger, Shown};
 use crate::model::report::recount::Recount;
 use crate::model::snapshot::Snapshot;
 use crate::model::stack::StackAt;
 use crate::model::stage::StageSet;
 use crate::model::text::{Text, printable};
-use crate::recording::{Ending, Error as RecordingError, Fact, Item, LedgerInfo, Reader, RunInfo};
+use crate::recording::{Error as RecordingError, Fact, Item, LedgerInfo, Reader, RunInfo};
 use crate::settings::{OriginDetail, Settings};
 use crate::view::header;
 use crate::view::header::Header;
-use crate::view::theme::Theme;
 use crate::when::RunClock;
 use anyhow::{Result, bail};
 
 use super::names::{Devices, Names};
-use super::{End, Step};
+use super::{End, Run, Step};
 use crate::run::exit::usage;
 use crate::run::progress::Progress;
 use crate::run::{eprint_note, input, stdout};
-
-/// What tells which of several recordings is shown.
-#[derive(Clone, Copy)]
-pub enum Heading {
-    /// By the command itself.
-    Own,
-    /// In a line of JSON.
-    Json,
-    /// In the header of a report.
-    Header(Theme),
-    /// On stderr, above the ledger, if stdout is no terminal.
-    Stderr,
-}
 
 /// A recording that is being read for a command.
 pub struct FileReader {
@@ -62,8 +47,6 @@ pub struct FileReader {
     progress: Option<Progress>,
     /// Which commands were asked for.
     pub settings: Settings,
-    /// They select every command.
-    selects_all: bool,
     /// The part that was asked for, CLOCK_MONOTONIC nanoseconds.
     window: Range<u64>,
     /// The last ledger so far.
@@ -79,8 +62,6 @@ pub struct FileReader {
     is_in_block: bool,
     /// It cannot be read to its end.
     pub has_failed: bool,
-    /// The command itself reports that no command was selected.
-    pub is_quiet: bool,
     /// The file is also read in another pass, which says what is to be said about it.
     pub is_extra_pass: bool,
     /// Other names for cgroups; `Some`: names are left out.
@@ -139,24 +120,34 @@ pub fn open_all(
         require(&reader)?;
         if let Some(same) = all.iter().find(|other| other.file_id == reader.file_id) {
             let (path, same) = (&reader.path, &same.path);
-            return Err(usage(if path == same {
-                format!("{path} is given twice: give each recording once")
-            } else {
-                format!("{path} is the same file as {same}: give each recording once")
-            }));
+            let text = format!("{path} is the same file as {same}: give each recording once");
+            return Err(usage(text));
         }
         all.push(reader);
     }
     Ok(all)
 }
 
-/// Opens a recording again, for another pass over it, with these settings.
+/// Reads a recording in a first pass, for the events that these settings select.
 ///
 /// # Errors
-/// If it is a pipe: one sentence, with what needs two passes (`option`). As [`FileReader::open`].
-pub fn again(reader: &FileReader, settings: &Settings, option: &str) -> Result<FileReader> {
+/// If it is a pipe: one sentence, with what needs two passes (`option`). If it cannot be read.
+pub fn first_pass(
+    reader: &FileReader,
+    settings: &Settings,
+    option: &str,
+    mut take: impl FnMut(&Event, &mut Names),
+) -> Result<()> {
     input::require_file(&reader.file, option)?;
-    FileReader::open(&reader.file, settings)
+    let mut again = FileReader::open(&reader.file, settings)?;
+    let mut run = Run::of(&mut again);
+    loop {
+        match run.next()? {
+            Step::Event { event, is_selected: true, names, .. } => take(event, names),
+            Step::Ended => return Ok(()),
+            _ => {}
+        }
+    }
 }
 
 impl FileReader {
@@ -175,7 +166,6 @@ impl FileReader {
             file: path.to_owned(),
             file_id: (metadata.dev(), metadata.ino()),
             size: metadata.len(),
-            selects_all: false,
             settings,
             window: 0..u64::MAX,
             ledger: None,
@@ -185,16 +175,13 @@ impl FileReader {
             unselected: 0,
             is_in_block: false,
             has_failed: false,
-            is_quiet: false,
             is_extra_pass: false,
             redactor: None,
             redacted: None,
         };
         opened.check()?;
-        if opened.settings.window.is_some() {
-            opened.window = opened.find_window()?;
-            opened.reader.skip_to(opened.window.start);
-        }
+        opened.window = opened.find_window()?;
+        opened.reader.skip_to(opened.window.start);
         let filter = &opened.settings.filter;
         let has_devices = !(filter.ctrls.is_empty() && filter.nsids.is_empty());
         let has_disk = opened.settings.window.disk.is_some();
@@ -204,8 +191,6 @@ impl FileReader {
         if has_disk || has_devices && metadata.is_file() {
             opened.find_devices()?;
         }
-        let filter = &opened.settings.filter;
-        opened.selects_all = filter.text().is_empty() && !opened.settings.outcome().is_some();
         Ok(opened)
     }
 
@@ -264,19 +249,30 @@ impl FileReader {
     fn check(&self) -> Result<()> {
         let (info, settings, path) = (self.reader.info(), &self.settings, &self.path);
         let (set, has, filter) = (settings.stage_set, info.stage_set, &settings.filter);
-        let events = settings.events();
+        let (events, stack) = (settings.events(), settings.stack());
         let no_sq = info.sq == Some(false) && events.is_some_and(|e| e.sq);
         let no_aen = info.aen == Some(false) && events.is_some_and(|e| e.aen);
-        let by_cgroup = settings.by().iter().any(|by| by.is_cgroup()) || filter.cgroup.is_some();
+        let by = settings.by().iter().find(|by| by.is_cgroup());
+        let by_cgroup = by.is_some() || filter.cgroup.is_some();
+        let by_name = filter.cgroup.is_some() || !filter.comms.is_empty();
         let by_submitter = settings.required_origin() == OriginDetail::Submitters;
         let again = "again with full stages (the default)";
-        let by = settings.by().iter().find(|by| by.is_cgroup());
         let cgroups =
             by.map_or("omit --cgroup".into(), |by| format!("omit --by {by}: --by process works"));
         let other = "choose other stages";
         let basic = set == StageSet::Basic && has == StageSet::Total;
         let fine = set == StageSet::Fine && !has.is_fine();
         let full = set == StageSet::Full && has != StageSet::Full;
+        let names = "names of cgroups and processes (it is redacted)";
+        let at = stack.map(|stack| stack.at).filter(|at| info.stack != Some(*at));
+        let at_name = at.map_or("", StackAt::name);
+        let (stacks, kstack) =
+            (format!("kernel stacks at {at_name}"), format!("with --kstack={at_name}"));
+        let other_stacks =
+            info.stack.map_or("omit it".into(), |other| format!("choose {}", other.name()));
+        let period = stack.map_or(1, |stack| stack.period);
+        let sampled = period != 1 && period != info.sample_period;
+        let sample = format!("stacks of such a sample (one command in {})", info.sample_period);
         let lacks = [
             (basic, "stages", "with --stages=basic", other),
             (fine, "fine stages", "with --stages=fine", other),
@@ -285,34 +281,14 @@ impl FileReader {
             (by_submitter && !info.submitters, "submitters", again, "omit --submitters"),
             (no_sq, "SQ heads and tails", "with `trace --sq --tee`", "omit --sq"),
             (no_aen, "asynchronous events", "with `trace --aen --tee`", "omit --aen"),
+            (info.redacted && by_name, names, "without --redact", "choose in another way"),
+            (sampled, &sample, "with --sample", "omit --sample"),
+            (at.is_some(), &stacks, &kstack, &other_stacks),
         ];
-        if let Some((_, what, how, or)) = lacks.into_iter().find(|(lacks, ..)| *lacks) {
-            return Err(usage(format!("{path} has no {what}: record {how}, or {or}")));
-        }
-        if info.redacted && (filter.cgroup.is_some() || !filter.comms.is_empty()) {
-            return Err(usage(format!(
-                "{path} has no names of cgroups and processes (it is redacted): record without \
-                 --redact, or choose in another way"
-            )));
-        }
-        let period = settings.stack().map_or(1, |stack| stack.period);
-        if period != 1 && period != info.sample_period {
-            return Err(usage(format!(
-                "--sample can't change which stacks {path} has (one command in {}): omit \
-                 --sample",
-                info.sample_period
-            )));
-        }
-        let at = settings.stack().map(|stack| stack.at);
-        let Some(at) = at.filter(|_| at != info.stack).map(StackAt::name) else {
-            return Ok(());
-        };
-        let option = if settings.sums_stacks() { "--at " } else { "--kstack=" };
-        let other = info.stack.map(|other| format!(", or use {option}{}", other.name()));
-        Err(usage(format!(
-            "{path} was recorded without kernel stacks at {at}: record again with --kstack={at}{}",
-            other.unwrap_or_default()
-        )))
+        let lacking = lacks.into_iter().find(|(lacks, ..)| *lacks);
+        lacking.map_or(Ok(()), |(_, what, how, or)| {
+            Err(usage(format!("{path} has no {what}: record {how}, or {or}")))
+        })
     }
 
     /// Leaves out what `record --redact` leaves out: names of the machine, of its controllers, of processes
@@ -376,16 +352,13 @@ impl FileReader {
         }
     }
 
-    /// Says which of several recordings is shown.
-    pub(super) fn head(&self, heading: Heading) -> Result<()> {
-        let mut out = stdout::stdout();
-        match heading {
-            Heading::Json => header::json(&self.path, self.info(), self.clock(), &mut out)?,
-            Heading::Header(theme) => {
-                write!(out, "{}", self.header().text(theme, stdout::output_width()))?;
-            }
-            Heading::Stderr if !stdout().is_terminal() => eprint_note(&format!("{}:", self.path)),
-            Heading::Stderr | Heading::Own => {}
+    /// Says which of several recordings is shown: in a line of JSON, or on stderr, unless that is the
+    /// terminal that shows the output.
+    pub(super) fn head(&self, json: bool) -> Result<()> {
+        if json {
+            header::json(&self.path, self.info(), self.clock(), &mut stdout::stdout())?;
+        } else if !stdout().is_terminal() {
+            eprint_note(&format!("{}:", self.path));
         }
         Ok(())
     }
@@ -409,13 +382,12 @@ impl FileReader {
                 return Ok(Step::Tick { now: Duration::ZERO, is_second: false });
             }
             self.is_in_block = true;
+            let is_timeless = self.info().redacted && self.redactor.is_none();
             match self.reader.next() {
                 Ok(Some(Item::Event(event))) => {
                     let (at_ns, class) = (event.at_ns, EventClass::of(&event.what));
                     let is_read = self.window.contains(&at_ns);
-                    let is_selected = is_read
-                        && (self.selects_all && event.what.is_finished()
-                            || self.settings.selects(event));
+                    let is_selected = is_read && self.settings.selects(event);
                     if self.redactor.is_some() {
                         self.redacted = Some(event.redacted());
                     }
@@ -434,11 +406,11 @@ impl FileReader {
                 Ok(Some(Item::Skipped(block))) => {
                     self.pass(block.from_ns, block.to_ns, block.commands.into());
                 }
-                Ok(Some(Item::Fact(fact))) => {
-                    if let Some(fact) = self.fact(fact, names) {
-                        return Ok(Step::Fact(fact));
-                    }
-                }
+                Ok(Some(Item::Fact(Fact::Activity(activity))))
+                    if !self.window.contains(&activity.at_ns) => {}
+                // one that was recorded with --redact has no time of day, whatever the file has
+                Ok(Some(Item::Fact(Fact::Clock(_)))) if is_timeless => {}
+                Ok(Some(Item::Fact(fact))) => return Ok(Step::Fact(self.fact(fact, names))),
                 Ok(Some(Item::Target(_))) => {}
                 Ok(None) => {
                     self.progress = None;
@@ -460,19 +432,16 @@ impl FileReader {
         self.unselected += commands;
     }
 
-    /// Notes a fact. Returns it unless it does not concern the part that is read.
-    fn fact(&mut self, mut fact: Fact, names: &mut Names) -> Option<Fact> {
-        let redacts = self.redactor.is_some();
+    /// Notes a fact, and leaves names out of it if that was asked for.
+    fn fact(&mut self, mut fact: Fact, names: &mut Names) -> Fact {
+        if self.redactor.is_some() {
+            fact.redact();
+        }
         match &mut fact {
             Fact::Ledger(ledger) | Fact::End(ledger) => {
                 (self.ledger, self.later) = (Some(ledger.clone()), 0);
             }
-            Fact::Controllers(all) => {
-                if redacts {
-                    all.iter_mut().for_each(ControllerInfo::redact);
-                }
-                names.set(all.clone());
-            }
+            Fact::Controllers(all) => names.set(all.clone()),
             Fact::Cgroups(all) => {
                 for one in &mut *all {
                     cgroups::add(&mut self.settings.filter, one.id, &one.path);
@@ -482,16 +451,9 @@ impl FileReader {
                 }
                 names.add_cgroups(all);
             }
-            Fact::Machine(machine) if redacts => machine.redact(),
-            Fact::Activity(activity) if !self.window.contains(&activity.at_ns) => return None,
-            Fact::Activity(activity) if redacts => activity.redact(),
-            // a run that was recorded with --redact has no time of day, whatever the file has
-            Fact::Clock(_) if self.info().redacted && !redacts => return None,
-            // it may have any name
-            Fact::KernelLog(_) if redacts => return None,
             _ => {}
         }
-        Some(fact)
+        fact
     }
 
     /// The last ledger so far.
@@ -499,19 +461,11 @@ impl FileReader {
         self.ledger.as_ref()?.ledger.as_ref()
     }
 
-    /// After the end: that no command was selected, if commands were to be chosen.
-    pub fn unmatched(&self) -> Option<String> {
-        let all = self.selected + self.unselected;
-        let chosen = self.settings.choice();
-        let none = all > 0 && self.selected == 0 && !chosen.is_empty();
-        none.then(|| format!("0 of {all} commands match {chosen}"))
-    }
-
-    /// After the end.
+    /// After the end, at which these events were shown.
     ///
     /// # Errors
     /// If there is no ledger that can be read.
-    pub fn end(&mut self) -> Result<End> {
+    pub fn end(&mut self, shown: &Shown) -> Result<End> {
         let (path, events) = (&self.path, self.reader.events());
         let evicted = self.ledger.as_ref().map_or(0, |l| l.evicted);
         if evicted > 0 {
@@ -519,8 +473,9 @@ impl FileReader {
                 "{path} has the last {events} events of its run: {evicted} older ones were dropped"
             ));
         }
-        if let Some(text) = self.unmatched().filter(|_| !self.is_quiet) {
-            self.say(&format!("{path}: {text}"));
+        let (all, chosen) = (self.selected + self.unselected, self.settings.choice());
+        if all > 0 && self.selected == 0 && !chosen.is_empty() {
+            self.say(&format!("{path}: 0 of {all} commands match {chosen}"));
         }
         let Some(mut ledger) = self.ledger().cloned() else {
             self.has_failed = true;
@@ -528,19 +483,22 @@ impl FileReader {
                 "{path} is cut off at its start, before any counts: no report is possible, record again"
             );
         };
-        if !self.is_whole() {
+        if self.incomplete().is_some() {
             ledger = ledger.cut_off(self.later);
         }
         ledger.selected = (self.unselected > 0).then_some(self.selected);
-        let own = ledger.trace.as_ref().and_then(TraceLedger::own_share);
-        own.into_iter().for_each(|own| self.say(&format!("{path}: {own}")));
+        if let Some(trace) = &mut ledger.trace {
+            let own = trace.own_share();
+            own.into_iter().for_each(|own| self.say(&format!("{path}: {own}")));
+            trace.show(shown, self.unselected);
+        }
         self.say_window(&ledger);
         // a ring has dropped the older events
         let first = self.span_ns.filter(|_| evicted > 0);
         let first_ns = first.map_or(self.info().begin_ns, |(first, _)| first);
         let took = self.since_begin(self.end_ns().min(self.window.end));
         let covers = took.saturating_sub(self.since_begin(first_ns.max(self.window.start)));
-        Ok(End { ledger, sums: Snapshot::default(), took, covers })
+        Ok(End { ledger, took, covers })
     }
 
     /// Says which times of the window the recording does not have, and what its accuracy is about.
@@ -576,16 +534,11 @@ impl FileReader {
 
     /// When the recording ends.
     fn end_ns(&self) -> u64 {
-        let last = self.span_ns.filter(|_| !self.is_whole());
+        let last = self.span_ns.filter(|_| self.incomplete().is_some());
         self.ledger_ns().max(last.map_or(0, |(_, last)| last))
     }
 
-    /// Whether the file was read to its end.
-    pub fn is_whole(&self) -> bool {
-        self.reader.ending() == Some(Ending::Complete)
-    }
-
-    /// How the file is not whole: `is damaged: ...`. `None`: it is, or the output has ended first.
+    /// After the end: how the file is not whole (`is damaged: ...`). `None`: it is.
     pub fn incomplete(&self) -> Option<String> {
         self.reader.ending()?.flaw()
     }
@@ -596,18 +549,14 @@ impl FileReader {
     /// If it is; one sentence.
     pub fn check_complete(&self) -> Result<()> {
         let path = &self.path;
-        let Some(how) = self.incomplete() else {
-            return Ok(());
-        };
-        Err(Failure::error(
-            Kind::Run,
-            format!(
-                "{path} {how}. Its first {} bytes are whole, with {} events, which are shown; the \
-                 accuracy line covers the first {:.1} s only",
-                self.reader.whole_bytes(),
-                self.reader.events(),
-                self.since_begin(self.ledger_ns()).as_secs_f64()
-            ),
-        ))
+        let Some(how) = self.incomplete() else { return Ok(()) };
+        let text = format!(
+            "{path} {how}. Its first {} bytes are whole, with {} events, which are shown; the accuracy \
+             line covers the first {:.1} s only",
+            self.reader.whole_bytes(),
+            self.reader.events(),
+            self.since_begin(self.ledger_ns()).as_secs_f64()
+        );
+        Err(Failure::error(Kind::Run, text))
     }
 }

@@ -2,20 +2,20 @@
 //! A run of this machine: attached, read until its end, detached, and read to the last event. Once a second
 //! it checks whether the programs still receive events.
 
-use super::exec::{Program, until_end};
-use super::ledger::{check_fit, ledger_of_events, ledger_of_rows};
 use super::names::Names;
+use super::turns::Program;
 use super::{End, Run, Source, Step};
 use crate::abi::NO_EVENT;
 use crate::error::{Failure, Kind};
 use crate::machine::clock::{monotonic_ns, wall_offset_ns};
 use crate::machine::own_tgid;
 use crate::machine::watch::{HookMonitor, Modules};
-use crate::model::counters::Counters;
+use crate::model::counters::{Count, Counters};
 use crate::model::event::Event;
-use crate::model::ledger::{EventClass, Shown, TraceLedger};
-use crate::model::machine::Pairing;
+use crate::model::ledger::{EventClass, Ledger, Shown, TraceLedger};
+use crate::model::machine::Scan;
 use crate::model::snapshot::Snapshot;
+use crate::model::text::printable;
 use crate::recording::{ClockOffset, Fact};
 use crate::run::eprint_note;
 use crate::run::start::{LiveStacks, Preflight, require_status};
@@ -27,20 +27,14 @@ use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::mem::take;
 use std::time::Duration;
+use std::vec::IntoIter;
 
 /// Interval between drains of the ring. At a million commands per second, about 4 MB of events
 /// arrive in this time. A smaller ring is drained more often.
 const DRAIN: Duration = Duration::from_millis(20);
 const ROOM_FOR_DRAIN: u32 = 4 << 20;
-const SHORTEST_DRAIN: Duration = Duration::from_millis(1);
 /// Interval between checks of the machine.
 const SECOND: Duration = Duration::from_secs(1);
-
-/// Time between two drains of a ring of this size.
-fn drain_pause(ring_bytes: u32) -> Duration {
-    let share = f64::from(ring_bytes) / f64::from(ROOM_FOR_DRAIN);
-    DRAIN.mul_f64(share.min(1.0)).max(SHORTEST_DRAIN)
-}
 
 /// Why the ring of a run that sums events up was full, and what helps.
 pub const SUMS_ARE_SLOW: &str =
@@ -56,8 +50,6 @@ pub struct Live<'l> {
     pub duration: Option<Duration>,
     /// A program whose end is the end of the run.
     pub exec: &'l [OsString],
-    /// How the run ends without these two, for the first line.
-    pub until: &'l str,
     /// Why the ring may be full, and which options of the command help.
     pub advice: &'static str,
     /// The stacks of single commands, if they are taken.
@@ -74,7 +66,6 @@ impl<'l> Live<'l> {
             settings,
             duration,
             exec: &[],
-            until: "; Ctrl-C ends it",
             advice: SUMS_ARE_SLOW,
             stacks: None,
             irq_entry: None,
@@ -122,7 +113,7 @@ pub(super) struct LiveRun<'l> {
     is_held: bool,
     facts: VecDeque<Fact>,
     /// Commands without an end, after the last event.
-    in_flight: Vec<Event>,
+    in_flight: IntoIter<Event>,
     watch: HookMonitor,
     /// Why the attached programs receive no more events, in one sentence.
     gone: Option<String>,
@@ -145,7 +136,11 @@ impl<'l> LiveRun<'l> {
     /// Attaches. The run begins with the first step.
     fn attach(live: Live<'l>) -> Result<Run<'l>> {
         let Live { ready, settings, .. } = &live;
-        let until = until_end(live.exec, live.duration.is_some(), live.until);
+        let until = match live.exec.first() {
+            Some(program) => format!("; until {} ends", printable(program)),
+            None if live.duration.is_some() => String::new(),
+            None => "; Ctrl-C ends it".into(),
+        };
         let irq_entry = live.stacks.as_ref().and_then(LiveStacks::irq_entry);
         let modules = Modules::of(&ready.system);
         let session = ready.attach(settings, &until, irq_entry.or(live.irq_entry))?;
@@ -156,8 +151,9 @@ impl<'l> LiveRun<'l> {
         let who = settings.asks_who().then(|| session.origin().who());
         let header = Header { host, kernel, begin_ns, who, ..Header::default() };
         let names = Names::of(ready.system.clone());
+        let share = f64::from(session.rings().bytes) / f64::from(ROOM_FOR_DRAIN);
         let pause = match settings.has_events() {
-            true => drain_pause(session.rings().bytes),
+            true => DRAIN.mul_f64(share.clamp(0.05, 1.0)),
             false => Duration::MAX,
         };
         let run = Self {
@@ -165,7 +161,7 @@ impl<'l> LiveRun<'l> {
             event: NO_EVENT,
             is_held: false,
             facts: VecDeque::new(),
-            in_flight: Vec::new(),
+            in_flight: IntoIter::default(),
             watch,
             gone: None,
             without_slots: Vec::new(),
@@ -228,11 +224,10 @@ impl<'l> LiveRun<'l> {
             match self.events.next_event(&mut self.event) {
                 Some(Ok(())) => break,
                 Some(Err(_)) => shown.undecodable += 1,
-                None => {
-                    let Some(event) = self.in_flight.pop() else { return false };
-                    self.event = event;
-                    break;
-                }
+                None => match self.in_flight.next() {
+                    Some(event) => break self.event = event,
+                    None => return false,
+                },
             }
         }
         let event = &self.event;
@@ -244,8 +239,8 @@ impl<'l> LiveRun<'l> {
         }
         // a lookup of an unknown disk reads the names again
         names.of_command(event.what.id());
-        if names.take_changed() {
-            self.facts.push_back(Fact::Controllers(names.controllers().to_vec()));
+        if take(&mut names.changed) {
+            self.facts.push_back(Fact::Controllers(names.controllers.clone()));
         }
         shown.add(EventClass::of(&event.what));
         shown.add_own(&event.what, self.own);
@@ -255,14 +250,14 @@ impl<'l> LiveRun<'l> {
     fn begin(&mut self, names: &mut Names) -> Result<()> {
         let (settings, system) = (self.live.settings, &self.live.ready.system);
         if !settings.counts() {
-            names.take_changed();
-            self.facts.push_back(Fact::Controllers(names.controllers().to_vec()));
+            take(&mut names.changed);
+            self.facts.push_back(Fact::Controllers(names.controllers.clone()));
             if settings.context() {
                 self.facts.push_back(Fact::Machine(Box::new(system.info(false))));
             }
             self.second(names)?;
         }
-        self.program = Some(Program::start(self.live.exec, &self.live.ready.waker)?);
+        self.program = Program::start(self.live.exec, &self.live.ready.waker)?;
         self.live.ready.turns.restart(self.live.duration);
         self.state = State::Passing { is_second: true };
         Ok(())
@@ -270,7 +265,7 @@ impl<'l> LiveRun<'l> {
 
     /// At the start, and each second.
     fn second(&mut self, names: &mut Names) -> Result<()> {
-        names.allow_rescan();
+        names.may_rescan = true;
         self.facts.push_back(Fact::Clock(ClockOffset { wall_ns: wall_offset_ns() }));
         self.activity()
     }
@@ -302,7 +297,10 @@ impl<'l> LiveRun<'l> {
         for controller in system.controllers() {
             let new = !self.without_slots.contains(&controller.instance);
             if !session.place(&controller)? && new {
-                eprint_note(&without_slots(&controller.name(), session.plan().pairing));
+                eprint_note(&format!(
+                    "no slots left for {}: its commands are counted as untracked. Start again to                      measure a controller that appeared or got more queues. Classic tracepoints need a                      slot for each tag: `doctor` says what a better method lacks",
+                    controller.name()
+                ));
                 self.without_slots.push(controller.instance);
             }
         }
@@ -351,8 +349,8 @@ impl<'l> LiveRun<'l> {
         self.report_lost(&self.session.counters()?);
         self.events.fetch(true)?;
         if self.live.settings.events().is_some() {
-            self.in_flight = self.session.unfinished(self.events.last_ns().max(end_ns))?;
-            self.in_flight.reverse();
+            let end_ns = self.events.last_ns().max(end_ns);
+            self.in_flight = self.session.unfinished(end_ns)?.into_iter();
         }
         self.state = State::Detached;
         Ok(())
@@ -361,15 +359,13 @@ impl<'l> LiveRun<'l> {
     /// The end. The programs count the commands of some runs; others show them.
     pub fn end(&self, shown: &Shown) -> Result<End> {
         let (session, scan) = (&self.session, Some(self.session.scan()?));
-        let (sums, ledger) = match self.live.settings.counts() {
-            true => {
-                let sums = session.snapshot()?;
-                let ledger = ledger_of_rows(session, &sums, scan)?;
-                (sums, ledger)
-            }
-            false => (Snapshot::default(), ledger_of_events(session, shown, scan)?),
+        let ledger = match self.live.settings.counts() {
+            true => ledger_of_rows(session, &session.snapshot()?, scan)?,
+            false => ledger_of_events(session, shown, scan)?,
         };
-        Ok(End { ledger, sums, took: self.took, covers: self.took })
+        let own = ledger.trace.as_ref().and_then(TraceLedger::own_share);
+        own.into_iter().for_each(|own| eprint_note(&own));
+        Ok(End { ledger, took: self.took, covers: self.took })
     }
 
     /// After the report: an error if the programs stopped receiving events, or of the program of `--exec`.
@@ -381,36 +377,39 @@ impl<'l> LiveRun<'l> {
     }
 }
 
-/// The message on a controller without slots.
-fn without_slots(controller: &str, pairing: Pairing) -> String {
-    match pairing {
-        Pairing::Request => format!(
-            "no slots left for {controller}, which appeared or got more queues during the run: its \
-             commands are counted as untracked; start again to measure them"
-        ),
-        // also of controllers that were there: tags do not share slots
-        Pairing::Tag => format!(
-            "no slots left for {controller}: classic tracepoints need one for each tag, and its \
-             commands are counted as untracked; `doctor` says what a better method lacks"
-        ),
+/// Fails if the types of the BTF file do not match the live queues.
+fn check_fit(counters: &Counters) -> Result<()> {
+    let n = counters.get(Count::Misfit);
+    if n == 0 {
+        return Ok(());
     }
+    let text = format!(
+        "the types in use do not fit this kernel: {n} commands led to no controller that owns their \
+         queue; nothing was measured. Make a file from this very kernel (see btf/README.md), or use \
+         --attach tracepoint"
+    );
+    Err(Failure::error(Kind::Kernel, text))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::cli::Command;
-    use crate::cli::tests::parsed;
-    use crate::error::{Kind, kind_of};
-    use crate::run::args::common::SessionOptions;
+/// The ledger of a session whose programs count the commands, in rows. `scan`: the slots, after its end.
+///
+/// # Errors
+/// If the types do not fit the kernel.
+pub fn ledger_of_rows(session: &Session, now: &Snapshot, scan: Option<Scan>) -> Result<Ledger> {
+    let (plan, counters) = (session.plan(), &now.counters);
+    check_fit(counters)?;
+    let ledger = Ledger::new(plan, counters, &now.misses, now.commands(), scan);
+    Ok(ledger.with_unmeasured(now.unmeasured()).with_cost(plan, session.run_times().as_ref()))
+}
 
-    #[test]
-    fn a_run_that_needs_the_status_is_refused_where_it_cannot_be_read() {
-        let command = parsed("trace --errors --tee run.nvd").unwrap();
-        let Command::Trace(args) = command else { panic!() };
-        let settings = args.settings().unwrap();
-        let refused = require_status(&settings, false).unwrap_err();
-        assert_eq!(kind_of(&refused), Kind::Kernel);
-        require_status(&settings, true).unwrap();
-    }
+/// The ledger of a session whose events were shown. `scan`: the slots, after its end.
+///
+/// # Errors
+/// As [`ledger_of_rows`]; if the counters cannot be read.
+pub fn ledger_of_events(session: &Session, shown: &Shown, scan: Option<Scan>) -> Result<Ledger> {
+    let (plan, counters) = (session.plan(), session.counters()?);
+    check_fit(&counters)?;
+    let finished = counters.get(Count::Finished);
+    let ledger = Ledger::new(plan, &counters, &session.misses(), finished, scan);
+    Ok(ledger.with_trace(&counters, shown).with_cost(plan, session.run_times().as_ref()))
 }

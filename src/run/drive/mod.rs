@@ -14,20 +14,17 @@
 //! ```
 //!
 //! [`Live::run`] begins a run of this machine (live.rs), [`each`] one for each recording (file.rs). `host`
-//! has a loop of its own. Signals, the duration and waiting are in turns.rs, `--exec` in exec.rs, and the
-//! checks once a second in live.rs.
+//! has a loop of its own. Signals, the duration, `--exec` and waiting are in turns.rs, the checks once a
+//! second in live.rs.
 
-pub use self::file::{FileReader, Heading, again, count, open_all};
-use self::ledger::ledger_of_events;
-pub use self::ledger::{ledger_of_rows, say_own_share};
-use self::live::LiveRun;
-pub use self::live::{Live, SUMS_ARE_SLOW};
+pub use self::file::{FileReader, count, first_pass, open_all};
+pub use self::live::{Live, SUMS_ARE_SLOW, ledger_of_rows};
+use self::live::{LiveRun, ledger_of_events};
 pub use self::names::Names;
 use crate::error::{Failure, Kind};
 use crate::model::event::Event;
 use crate::model::ledger::{Ledger, Shown};
 use crate::model::report::submissions::{Longest, Submissions, TaskKind};
-use crate::model::snapshot::Snapshot;
 use crate::recording::Fact;
 use crate::run::eprint_note;
 use crate::session::Session;
@@ -36,9 +33,7 @@ use crate::view::header::Header;
 use anyhow::Result;
 use std::time::Duration;
 
-pub mod exec;
 mod file;
-mod ledger;
 mod live;
 pub mod names;
 pub mod turns;
@@ -71,8 +66,6 @@ pub enum Step<'s> {
 pub struct End {
     /// The ledger.
     pub ledger: Ledger,
-    /// The sums of a session that has any.
-    pub sums: Snapshot,
     /// Length of the run.
     pub took: Duration,
     /// The time that the events cover: less, if a ring dropped older ones.
@@ -149,43 +142,18 @@ impl Run<'_> {
         self.session().map_or_else(|| Ok(Ledger::default()), of)
     }
 
-    /// The end of the run, after [`Step::Ended`]. Completes the header.
+    /// The end of the run, after [`Step::Ended`]. Completes the header. Of a recording, the ledger says how
+    /// many events are shown.
     ///
     /// # Errors
     /// If the kernel cannot be read, or a recording has no ledger.
     pub fn end(&mut self) -> Result<End> {
         let (end, commands) = match &mut self.source {
             Source::Live(live) => (live.end(&self.shown)?, None),
-            Source::File(file) => (file.end()?, Some(file.selected)),
+            Source::File(file) => (file.end(&self.shown)?, Some(file.selected)),
         };
         self.header.end(end.covers, commands.unwrap_or(end.ledger.matched), &end.ledger);
         Ok(end)
-    }
-
-    /// The same for a command that shows events: the ledger says how many.
-    ///
-    /// # Errors
-    /// As [`Run::end`].
-    pub fn end_of_shown(&mut self) -> Result<End> {
-        let mut end = self.end()?;
-        if let (Source::File(file), Some(trace)) = (&self.source, &mut end.ledger.trace) {
-            trace.show(&self.shown, file.unselected);
-        }
-        Ok(end)
-    }
-
-    /// Reads a run to its end, for the events that are selected.
-    ///
-    /// # Errors
-    /// As [`Run::next`].
-    pub fn each_selected(&mut self, mut take: impl FnMut(&Event, &mut Names)) -> Result<()> {
-        loop {
-            match self.next()? {
-                Step::Event { event, is_selected: true, names, .. } => take(event, names),
-                Step::Ended => return Ok(()),
-                _ => {}
-            }
-        }
     }
 }
 
@@ -204,32 +172,32 @@ impl<'r> Run<'r> {
 }
 
 /// Calls `read` for each recording, which reads it to its end and writes the result. If there are several,
-/// what is wrong with one is reported, and the others are read. `streams`: `read` writes while it reads.
+/// what is wrong with one is reported, and the others are read. `json`: the output is JSON. `streams`: `read`
+/// writes while it reads.
 ///
 /// # Errors
 /// If `read` fails, or a recording has no end; one sentence each, with the exit code of its kind.
 pub fn each(
     files: Vec<FileReader>,
-    heading: Heading,
+    json: bool,
     streams: bool,
     read: &mut dyn FnMut(&mut Run<'_>) -> Result<()>,
 ) -> Result<()> {
     let (all, mut incomplete) = (files.len(), 0);
     for mut file in files {
         if all > 1 {
-            file.head(heading)?;
+            file.head(json)?;
         }
         if streams {
             file.streams();
         }
         let mut run = Run::of(&mut file);
-        let mut done = read(&mut run);
+        let done = read(&mut run);
         let is_stopped = run.is_stopped;
-        drop(run);
-        if done.is_err() && !file.has_failed {
-            return done;
-        }
-        done = done.and_then(|()| file.check_complete());
+        let done = match done {
+            Err(_) if !file.has_failed => return done,
+            done => done.and_then(|()| file.check_complete()),
+        };
         if all == 1 {
             return done;
         }
@@ -263,8 +231,7 @@ pub fn submissions_of(
         return Ok(Submissions::of_events(task_kind));
     };
     let mut longest = Longest::new(task_kind);
-    let mut first = again(reader, settings, option)?;
-    Run::of(&mut first).each_selected(|event, names| {
+    first_pass(reader, settings, option, |event, names| {
         let (_, set) = names.of_command(event.what.id());
         longest.add(event, set);
     })?;

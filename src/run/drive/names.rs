@@ -9,6 +9,7 @@ use crate::model::filter::Filter;
 use crate::model::ids::NamespaceId;
 use crate::model::machine::{ControllerInfo, DiskInfo};
 use crate::model::origin::Cgroups;
+use crate::model::report::disk_names::namespace_name;
 use crate::model::text::{Text, clean};
 use crate::nvme::decode::CommandSet;
 use crate::nvme::opcode::QueueKind;
@@ -21,11 +22,13 @@ use std::mem::take;
 pub struct Names {
     /// `None`: the names come from a recording.
     system: Option<System>,
-    controllers: Vec<ControllerInfo>,
+    pub(super) controllers: Vec<ControllerInfo>,
     /// The last lookup; the next one is usually the same. Id 0 has no disk.
     last: (NamespaceId, DiskInfo),
-    may_rescan: bool,
-    changed: bool,
+    /// One more read of sysfs is allowed: a new namespace may have appeared.
+    pub(super) may_rescan: bool,
+    /// The controllers have changed since the session has passed them on.
+    pub(super) changed: bool,
     /// Cgroups of this machine; `None`: of a recording.
     paths: Option<CgroupPaths>,
     /// Those of a recording.
@@ -70,11 +73,6 @@ impl Names {
         (&self.last.1.name, self.last.1.set(), self.cgroups())
     }
 
-    /// Allows one more read of sysfs, because a new namespace may have appeared.
-    pub const fn allow_rescan(&mut self) {
-        self.may_rescan = true;
-    }
-
     /// Sets the controllers and their namespaces.
     pub fn set(&mut self, controllers: Vec<ControllerInfo>) {
         self.changed |= self.controllers != controllers;
@@ -84,17 +82,6 @@ impl Names {
     fn disk(&self, id: NamespaceId) -> Option<&DiskInfo> {
         let controller = self.controllers.iter().find(|c| c.instance == id.ctrl)?;
         controller.disks.iter().find(|disk| disk.nsid == id.nsid)
-    }
-
-    /// The controllers.
-    pub fn controllers(&self) -> &[ControllerInfo] {
-        &self.controllers
-    }
-
-    /// Whether the controllers have changed since the last call.
-    #[inline]
-    pub fn take_changed(&mut self) -> bool {
-        take(&mut self.changed)
     }
 
     /// Bytes of a logical block of the namespace of a command, if known.
@@ -124,72 +111,56 @@ impl Names {
     }
 }
 
-/// Controllers and their namespaces: of this machine, or of a recording as far as it was read.
+/// Controllers and their namespaces: of this machine, or of a recording as far as it was read. Each has the
+/// name of its disk; empty: nobody knows it. The controller itself has the namespace id 0.
 #[derive(Default)]
-pub struct Devices {
-    /// The name of the disk by controller and namespace id; empty: nobody knows it.
-    disks: BTreeMap<u32, BTreeMap<u32, Text>>,
-}
-
-/// `name`, or `name (disks)`.
-fn with<'n>(name: String, disks: impl Iterator<Item = &'n Text>) -> String {
-    let disks: Vec<&str> = disks.map(Text::as_str).filter(|disk| !disk.is_empty()).collect();
-    if disks.is_empty() { name } else { format!("{name} ({})", disks.join(", ")) }
-}
-
-fn list(all: impl Iterator<Item = String>) -> String {
-    let all: Vec<String> = all.collect();
-    if all.is_empty() { "none".into() } else { all.join(", ") }
-}
+pub struct Devices(BTreeMap<(u32, u32), Text>);
 
 impl Devices {
     /// Adds controllers and their namespaces.
     pub fn add(&mut self, controllers: &[ControllerInfo]) {
         for controller in controllers {
-            let named = controller.disks.iter().map(|disk| (disk.nsid, disk.name.clone()));
-            self.disks.entry(controller.instance).or_default().extend(named);
+            self.0.entry((controller.instance, 0)).or_default();
+            let disks = controller.disks.iter();
+            self.0.extend(disks.map(|d| ((controller.instance, d.nsid), d.name.clone())));
         }
     }
 
-    /// Adds the controller and the namespace of an event.
+    /// Adds the controller and the namespace of an event. Admin commands may have the broadcast id.
     pub fn add_event(&mut self, event: &Event) {
-        let disks = self.disks.entry(event.what.ctrl()).or_default();
-        if let Some(id) = event.what.id() {
-            disks.entry(id.namespace().nsid).or_default();
-        }
+        let (ctrl, id) = (event.what.ctrl(), event.what.id());
+        self.0.entry((ctrl, 0)).or_default();
+        let nsid = id.map_or(0, |id| id.namespace().nsid);
+        self.0.entry((ctrl, if nsid == u32::MAX { 0 } else { nsid })).or_default();
     }
 
     /// The controllers and the namespace ids of a disk, by its name.
     pub fn places(&self, disk: &str) -> (BTreeSet<u32>, BTreeSet<u32>) {
-        let all = self.disks.iter().flat_map(|(ctrl, of)| of.iter().map(move |at| (*ctrl, at)));
-        let named = all.filter(|(_, (_, name))| name.as_str() == disk);
-        named.map(|(ctrl, (nsid, _))| (ctrl, *nsid)).unzip()
+        let named = self.0.iter().filter(|(_, name)| name.as_str() == disk);
+        named.map(|(place, _)| *place).unzip()
     }
 
-    /// The disk, or the first controller or namespace of a filter, that is not there, and those that are.
+    /// The disk, or the first controller or namespace of a filter, that is not there, and what is.
     pub fn lacks(&self, disk: Option<&str>, filter: &Filter) -> Option<String> {
-        if let Some(disk) = disk {
-            let all = self.disks.values().flat_map(BTreeMap::values);
-            let all = all.filter(|name| !name.is_empty()).map(ToString::to_string);
-            let lacks = self.places(disk).0.is_empty();
-            return lacks.then(|| format!("no disk {}: it has {}", clean(disk), list(all)));
-        }
-        if let Some(wanted) = filter.ctrls.iter().find(|ctrl| !self.disks.contains_key(ctrl)) {
-            let known = self.disks.iter();
-            let known = known.map(|(ctrl, disks)| with(format!("nvme{ctrl}"), disks.values()));
-            return Some(format!("no controller nvme{wanted}: it has {}", list(known)));
-        }
-        // admin commands use 0 and the broadcast id
-        let is_disk = |nsid: &u32| *nsid != 0 && *nsid != u32::MAX;
-        let mut known: BTreeMap<u32, Vec<&Text>> = BTreeMap::new();
-        for (_, disks) in self.disks.iter().filter(|(ctrl, _)| filter.has_ctrl(**ctrl)) {
-            for (nsid, name) in disks.iter().filter(|(nsid, _)| is_disk(nsid)) {
-                known.entry(*nsid).or_default().push(name);
-            }
-        }
-        let mut wanted = filter.nsids.iter().filter(|nsid| is_disk(nsid));
-        let wanted = wanted.find(|nsid| !known.contains_key(nsid))?;
-        let known = known.iter().map(|(id, names)| with(id.to_string(), names.iter().copied()));
-        Some(format!("no namespace with id {wanted}: it has {}", list(known)))
+        let has_namespace = |id: &u32| {
+            let all_or_none = [0, u32::MAX];
+            let mut places = self.0.keys().filter(|(ctrl, _)| filter.has_ctrl(*ctrl));
+            all_or_none.contains(id) || places.any(|(_, nsid)| nsid == id)
+        };
+        let disk = disk.filter(|disk| self.places(disk).0.is_empty());
+        let ctrl = filter.ctrls.iter().find(|ctrl| !self.0.contains_key(&(**ctrl, 0)));
+        let nsid = filter.nsids.iter().find(|id| !has_namespace(id));
+        let what = match (disk, ctrl, nsid) {
+            (Some(disk), ..) => format!("disk {}", clean(disk)),
+            (_, Some(ctrl), _) => format!("controller nvme{ctrl}"),
+            (.., Some(nsid)) => format!("namespace with id {nsid}"),
+            _ => return None,
+        };
+        let known = self.0.iter().map(|((ctrl, nsid), name)| match nsid {
+            0 => format!("nvme{ctrl}"),
+            _ => format!("{} (id {nsid})", namespace_name(Some(name), *ctrl, *nsid)),
+        });
+        let known = Some(known.collect::<Vec<_>>().join(", ")).filter(|known| !known.is_empty());
+        Some(format!("no {what}: it has {}", known.as_deref().unwrap_or("none")))
     }
 }

@@ -1,15 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! When a run waits, and what ends it: signals, messages, its duration.
+//! When a run waits, and what ends it: signals, messages, its duration, the program of `--exec`.
 
-use std::process::exit as exit_now;
+use crate::error::{Failure, Kind};
+use crate::model::text::printable;
+use crate::run::eprint_note;
+use crate::run::exit::Exited;
+use anyhow::{Context, Result};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, ExitStatus, exit as exit_now};
 use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
-
-use anyhow::{Context, Result};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
 
 /// A message to a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,13 +28,7 @@ pub enum Wake {
 }
 
 /// Called before the second signal ends the process.
-static BEFORE_EXIT: OnceLock<fn()> = OnceLock::new();
-
-/// Sets what is called before the second signal ends the process. Only the first call counts.
-pub fn before_exit(restore: fn()) {
-    // the same function, or the process has one already
-    let _ = BEFORE_EXIT.set(restore);
-}
+pub static BEFORE_EXIT: OnceLock<fn()> = OnceLock::new();
 
 /// Sends [`Wake::Stop`] for the signals that end the run. The second signal ends the process at
 /// once.
@@ -114,9 +115,80 @@ impl Turns {
     }
 }
 
+/// The program of a run (`--exec`). Its end is the end of the run; an error of the run ends the program.
+#[derive(Debug)]
+pub struct Program {
+    name: String,
+    child: Child,
+}
+
+impl Program {
+    /// Starts the program, whose end sends [`Wake::Stop`]. `words` are its name and arguments; empty:
+    /// no program.
+    ///
+    /// # Errors
+    /// If it cannot be started; one sentence.
+    pub fn start(words: &[OsString], waker: &Sender<Wake>) -> Result<Option<Self>> {
+        let Some((first, arguments)) = words.split_first() else { return Ok(None) };
+        let name = printable(first);
+        let child = Command::new(first).args(arguments).spawn().map_err(|error| {
+            let why = format!("`{name}` can't be run ({error}): give --exec another command");
+            Failure::error(Kind::Usage, why)
+        })?;
+        let pid = Pid::from_child(&child);
+        let waker = waker.clone();
+        thread::spawn(move || {
+            // NOWAIT: its number is not used again until `end` has seen its status
+            let ended = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+            while waitid(WaitId::Pid(pid), ended).is_err_and(|e| e == Errno::INTR) {}
+            let _ = waker.send(Wake::Stop);
+        });
+        Ok(Some(Self { name, child }))
+    }
+
+    /// Ends the program if it still runs: something else ended the run. Call this after the
+    /// report.
+    ///
+    /// # Errors
+    /// [`Exited`] if the program ended by itself with an exit code other than 0.
+    pub fn end(mut self) -> Result<()> {
+        match self.child.try_wait()?.map(code) {
+            Some(0) => Ok(()),
+            Some(code) => Err(Exited(code).into()),
+            None => {
+                eprint_note(&format!("{} still runs: sending SIGTERM", self.name));
+                self.terminate();
+                self.child.wait()?;
+                Ok(())
+            }
+        }
+    }
+
+    /// Sends SIGTERM if it still runs. It may end at this moment.
+    fn terminate(&mut self) {
+        if let Ok(None) = self.child.try_wait() {
+            let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
+        }
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        self.terminate();
+    }
+}
+
+/// The exit code as a shell reports it: 128 and the number of the signal, if one ended the program.
+fn code(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| Some(128 + status.signal()?));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::kind_of;
+    use crate::run::exit::code_of_program;
 
     #[test]
     fn the_end_of_the_run_comes_after_a_last_turn() {
@@ -135,5 +207,41 @@ mod tests {
         assert!(turns.pause(true));
         sender.send(Wake::Stop).unwrap();
         assert!(!turns.wait(Duration::MAX));
+    }
+
+    fn started(words: &[&str]) -> (Option<Program>, Receiver<Wake>) {
+        let words: Vec<OsString> = words.iter().map(Into::into).collect();
+        let (waker, stop) = channel();
+        (Program::start(&words, &waker).unwrap(), stop)
+    }
+
+    #[test]
+    fn the_end_of_the_program_ends_the_run_with_its_exit_code() {
+        for (script, want) in [("exit 0", 0), ("exit 7", 7), ("kill -9 $$", 137)] {
+            let (program, stop) = started(&["sh", "-c", script]);
+            assert_eq!(stop.recv(), Ok(Wake::Stop), "{script}");
+            let code = match program.unwrap().end() {
+                Ok(()) => 0,
+                Err(error) => {
+                    assert!(code_of_program(&error).is_some());
+                    error.downcast_ref::<Exited>().unwrap().0
+                }
+            };
+            assert_eq!(code, want, "{script}");
+        }
+    }
+
+    #[test]
+    fn a_program_that_still_runs_is_ended_and_its_code_does_not_count() {
+        let (program, stop) = started(&["sleep", "1000"]);
+        assert!(stop.recv_timeout(Duration::from_millis(20)).is_err());
+        assert!(program.unwrap().end().is_ok());
+        // without a program nothing ends the run
+        let (program, stop) = started(&[]);
+        assert!(stop.try_recv().is_err() && program.is_none());
+        let (waker, _stop) = channel();
+        let error = Program::start(&["/no/such".into()], &waker).unwrap_err();
+        assert_eq!(kind_of(&error), Kind::Usage);
+        assert!(error.to_string().contains("`/no/such` can't be run"));
     }
 }

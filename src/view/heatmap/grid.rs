@@ -317,7 +317,7 @@ pub enum Quantity {
     /// Bytes of data, at the submission.
     Size,
     /// Commands in flight, at the submission of one more, which counts.
-    Depth,
+    InFlight,
 }
 
 /// The logical block that a command begins with.
@@ -332,12 +332,12 @@ impl Quantity {
     pub const fn scale(&self) -> Scale {
         match self {
             Self::Latency(_) | Self::Size => Scale::Log,
-            Self::Lba | Self::Depth => Scale::Linear,
+            Self::Lba | Self::InFlight => Scale::Linear,
         }
     }
 
     /// Time (CLOCK_MONOTONIC, nanoseconds) and value of a finished command. `None`: the value is not
-    /// known, or the command has none. [`Quantity::Depth`] needs more than one command, and is
+    /// known, or the command has none. [`Quantity::InFlight`] needs more than one command, and is
     /// always `None`.
     #[must_use]
     pub fn of(&self, event: &Event, command: &Finished<'_>, set: CommandSet) -> Option<(u64, u64)> {
@@ -350,7 +350,7 @@ impl Quantity {
                 let bytes = submission?.bytes.filter(|bytes| *bytes > 0)?;
                 Some((submitted()?, bytes.into()))
             }
-            Self::Depth => None,
+            Self::InFlight => None,
         }
     }
 
@@ -364,7 +364,7 @@ impl Quantity {
             },
             Self::Lba => "without a start LBA, or with an unknown setup".into(),
             Self::Size => "without data, or with an unknown setup".into(),
-            Self::Depth => "with an unknown setup".into(),
+            Self::InFlight => "with an unknown setup".into(),
         }
     }
 }
@@ -470,7 +470,7 @@ impl Plot {
     #[must_use]
     pub fn new(quantity: Quantity, begin_ns: u64) -> Self {
         let mut grid = Grid::new(quantity.scale());
-        if quantity == Quantity::Depth {
+        if quantity == Quantity::InFlight {
             grid.include(0);
         }
         Self { quantity, begin_ns, grid, left_out: 0, disks: Disks::default() }
@@ -485,7 +485,7 @@ impl Plot {
         self.grid.add(at_ns.saturating_sub(self.begin_ns), value);
     }
 
-    /// Adds a finished command of this disk; ignores other events. Not for [`Quantity::Depth`].
+    /// Adds a finished command of this disk; ignores other events. Not for [`Quantity::InFlight`].
     pub fn event(&mut self, event: &Event, disk: &str, set: CommandSet) {
         let Some(command) = Finished::of(event) else {
             return;
@@ -499,7 +499,7 @@ impl Plot {
         }
     }
 
-    /// Adds a submission. For [`Quantity::Depth`].
+    /// Adds a submission. For [`Quantity::InFlight`].
     pub fn submission(&mut self, submitted: &Submitted, depth: Depth) {
         self.put(submitted.at_ns, depth.of_all);
     }

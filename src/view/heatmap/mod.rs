@@ -45,7 +45,7 @@ impl Caption {
             },
             Quantity::Lba => "place on the disk at submission".into(),
             Quantity::Size => "size of a command at submission".into(),
-            Quantity::Depth => "commands in flight at submission".into(),
+            Quantity::InFlight => "commands in flight at submission".into(),
         };
         if self.disks.is_empty() { what } else { format!("{}: {what}", self.disks) }
     }
@@ -68,8 +68,8 @@ fn range(quantity: &Quantity, (low, high): (u64, u64)) -> String {
         Quantity::Size => format!("{low} to {} bytes", high.saturating_sub(1)),
         Quantity::Lba if high - low == 1 => format!("LBA {low}"),
         Quantity::Lba => format!("LBA {low} to {}", high - 1),
-        Quantity::Depth if high - low == 1 => format!("{low} in flight"),
-        Quantity::Depth => format!("{low} to {} in flight", high - 1),
+        Quantity::InFlight if high - low == 1 => format!("{low} in flight"),
+        Quantity::InFlight => format!("{low} to {} in flight", high - 1),
     }
 }
 

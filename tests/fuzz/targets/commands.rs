@@ -30,7 +30,7 @@ pub const READERS: [&str; 30] = [
     "pattern 10ms --from A",
     "heatmap --force -o OUT.svg --from A",
     "heatmap --force -o OUT.png --y lba --from A",
-    "heatmap --force -o OUT.svg --y depth --from A",
+    "heatmap --force -o OUT.svg --y inflight --from A",
     "diagnose --from A",
     "diagnose --json -v --from A",
     "diff -v A B",

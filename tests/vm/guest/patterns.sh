@@ -52,7 +52,7 @@ case_of batches --rw=read --bs=4k --number_ios=2000 --size=512m --ioengine=io_ur
 case_of unaligned --rw=randwrite --bs=3k --blockalign=512 --number_ios=500 --size=256m --iodepth=1
 
 begin heatmap
-for y in latency lba size depth; do
+for y in latency lba size inflight; do
     tool "$y" heatmap --y "$y" -o "$case_dir/$y.svg" "${only[@]}"
 done
 tool device heatmap --stage device -o "$case_dir/device.png" "${only[@]}"

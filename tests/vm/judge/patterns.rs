@@ -96,8 +96,8 @@ fn what_fio_was_asked_for(outcome: &Outcome) {
         // 3 KiB is no multiple of 4 KiB
         assert_eq!((number(&row, "count"), to_4k), (500, 0), "{row}");
         // one at a time
-        assert_eq!(row["depth"]["buckets"][0]["count"], 500, "{row}");
-        assert_eq!(row["depth"]["buckets"][0]["first"], 1, "{row}");
+        assert_eq!(row["in_flight"]["buckets"][0]["count"], 500, "{row}");
+        assert_eq!(row["in_flight"]["buckets"][0]["first"], 1, "{row}");
     }
 }
 
@@ -115,12 +115,12 @@ fn the_rule_on_the_trace(outcome: &Outcome) {
 }
 
 fn heat_maps_have_every_command(outcome: &Outcome) {
-    for y in ["latency", "lba", "size", "depth", "device"] {
+    for y in ["latency", "lba", "size", "inflight", "device"] {
         let said = outcome.text("heatmap", &format!("{y}.err"));
         assert_eq!(outcome.code("heatmap", y), 0, "{said}");
         assert!(said.contains("accuracy  exact"), "{y}: {said}");
     }
-    for y in ["latency", "lba", "size", "depth"] {
+    for y in ["latency", "lba", "size", "inflight"] {
         let svg = outcome.text("heatmap", &format!("{y}.svg"));
         let notes = svg.split("<title>").skip(1);
         let counts = notes.filter_map(|n| {
@@ -131,9 +131,9 @@ fn heat_maps_have_every_command(outcome: &Outcome) {
             counts.map(|(count, _)| count.replace(',', "").parse::<u64>().unwrap()).sum();
         assert_eq!(drawn, 1500, "{y}");
     }
-    let depth = outcome.text("heatmap", "depth.svg");
-    assert!(depth.contains("&#10;6 in flight&#10;"), "{depth}");
-    assert!(!depth.contains("&#10;7 in flight&#10;"), "{depth}");
+    let inflight = outcome.text("heatmap", "inflight.svg");
+    assert!(inflight.contains("&#10;6 in flight&#10;"), "{inflight}");
+    assert!(!inflight.contains("&#10;7 in flight&#10;"), "{inflight}");
 }
 
 super::on_kernels! {
