@@ -14,7 +14,7 @@
 //! independent ones do. A load that always has the same number in flight shows none of this.
 
 use super::verdict::{Reason, open, out};
-use crate::units::{percent, rate, size_text};
+use crate::units::{rate, size_text};
 
 /// Width of a bin at first, in nanoseconds.
 const FIRST_WIDTH_NS: u64 = 250_000;
@@ -24,8 +24,6 @@ const MOST_BINS: usize = 8192;
 const VARIES: f64 = 1.5;
 /// Variance by mean; 1 for independent completions.
 const EVEN: f64 = 0.5;
-/// Below this part of the time with a command in flight, there is no queue that a limit makes.
-const BUSY: f64 = 0.5;
 /// Fewest windows.
 const ENOUGH: usize = 12;
 /// Mean completions of a window, at least.
@@ -137,14 +135,6 @@ impl Rates {
     pub fn limit(&self) -> Result<Flat, Reason> {
         let windows = Windows::of(self);
         if windows.busy.len() < ENOUGH {
-            // hardly any window is busy: there are no bursts in which a limit could hold
-            let is_idle = windows.busy_part < BUSY && windows.busy.len() < CHANGES;
-            if is_idle && windows.are_independent(&windows.all) {
-                let busy = percent(windows.busy_part);
-                return Err(out(format!(
-                    "commands are in flight for {busy} of the time, at irregular times"
-                )));
-            }
             return Err(open("needs more time with at least two commands in flight"));
         }
         let (low, high) = windows.in_flight;
@@ -210,8 +200,6 @@ struct Windows {
     /// Mean bytes of a byte's command: the unit in which bytes of independent commands have a variance
     /// equal to the mean.
     unit: f64,
-    /// Part of the time with a command in flight.
-    busy_part: f64,
     /// 10 % and 90 % quantile of the mean number in flight, of busy windows.
     in_flight: (f64, f64),
 }
@@ -286,7 +274,6 @@ impl Windows {
         Self {
             seconds: width * length as f64 / 1e9,
             unit: squares / bytes.max(1.0),
-            busy_part: occupied as f64 / (bins as f64).max(1.0),
             in_flight: (number(0.1), number(0.9)),
             all,
             busy,

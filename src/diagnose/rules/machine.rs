@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::{FULL, RULE, WAIT, not_observed};
 use crate::diagnose::command::Command;
 use crate::diagnose::facts::Stages;
-use crate::diagnose::judge::{AWAY, Expectation, Slow};
+use crate::diagnose::judge::{Expectation, Slow};
 use crate::diagnose::rule::{Case, Kind, Rule, Tier, Wait};
 use crate::diagnose::verdict::{
     MOST, Reason, Scope, Share, Status, Subject, Verdict, absent, needs, open, out,
@@ -127,6 +127,7 @@ fn vcpu_stolen(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
     /// Less steal is not mentioned.
     const NOTED: f64 = 0.05;
     const STOLEN: f64 = 0.1;
+    const AWAY: f64 = 0.2;
     let facts = case.facts;
     let Some((passed_ns, counted)) = &facts.activity else {
         return Err(needs(FULL));
@@ -136,16 +137,13 @@ fn vcpu_stolen(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
     let timed = sum(&|cpu| facts.gaps.timed_ns(cpu.cpu, whole));
     let stolen =
         sum(&|cpu| cpu.steal_ns) / (*passed_ns as f64 * counted.cpus.len() as f64).max(1.0);
-    let gaps = sum(&|cpu| cpu.gap_ns);
-    let in_gaps = (gaps / timed.max(1.0)).min(1.0);
-    // gaps while no command was in flight delay none. Not all gaps are listed
-    let listed = sum(&|cpu| facts.gaps.within(cpu.cpu, whole)).max(1.0);
+    let in_gaps = (sum(&|cpu| cpu.gap_ns) / timed.max(1.0)).min(1.0);
+    // gaps while no command was in flight delay none
     let span = |c: &Command| (c.begin_ns, c.end_ns);
     let cpu = |c: &Command| u32::from(c.end_cpu.unwrap_or(u16::MAX));
     let timed_commands = || case.commands().filter(|c| facts.gaps.has_timer(cpu(c), span(c)));
     let away = facts.sum(timed_commands(), |c| facts.gaps.within(cpu(c), span(c)));
     let of_commands = away / facts.sum(timed_commands(), Command::total).max(1.0);
-    let of_commands = (of_commands * (gaps / listed).max(1.0)).min(1.0);
     let gaps = match timed > 0.0 {
         true => format!("{}, of the commands' time {}", percent(in_gaps), percent(of_commands)),
         false => "not observed".into(),
