@@ -16,6 +16,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Fewest commands for a verdict on times.
 const MIN_COMMANDS: u64 = 200;
+/// CPUs that were away for this share of the time are a cause, and leave open what else is seen.
+pub const AWAY: f64 = 0.2;
 /// A rule about all commands of a disk needs this part of them.
 const MOST_COMMANDS: f64 = 0.8;
 /// Most sentences of causes in the first line.
@@ -102,7 +104,25 @@ fn judge(case: &Case<'_>, rule: &Rule) -> Verdict {
         (result, _) => result,
     };
     verdict.finish(facts, rule, result);
+    if rule.tier != Tier::Mechanism || verdict.status != Status::Found {
+        return verdict;
+    }
+    // if CPUs were away for a larger part of the time than a mechanism explains, that may explain it: all goes with
+    // longer times then, because work piles up meanwhile
+    let is_away = |v: &&Verdict| {
+        let is_found = v.tier == Tier::Machine && v.status == Status::Found;
+        is_found && least(v) >= AWAY && least(v) > least(&verdict)
+    };
+    if let Some(by) = case.found.iter().find(is_away) {
+        let why = "but CPUs did not run for part of the time, which may explain it";
+        let reason = open(format!("{}; {why} ({})", verdict.text, by.rule));
+        verdict.finish(facts, rule, Err(reason));
+    }
     verdict
+}
+
+fn least(verdict: &Verdict) -> f64 {
+    verdict.share.map_or(0.0, |share| share.least)
 }
 
 /// Applies the rules.
@@ -123,8 +143,7 @@ pub fn diagnose(facts: &Facts) -> Diagnosis {
         };
         // incidents in the order of their rules
         let is_cause = v.status == Status::Found && v.tier != Tier::Incident;
-        let share = v.share.filter(|_| is_cause).map_or(0.0, |share| share.least);
-        let part = share * facts.total(v.of) / all;
+        let part = if is_cause { least(v) * facts.total(v.of) / all } else { 0.0 };
         (v.status, rank, Reverse((part * 1e9) as u64))
     });
     let has = |status| verdicts.iter().any(|v| v.status == status);

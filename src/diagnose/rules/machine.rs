@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::{FULL, RULE, WAIT, not_observed};
 use crate::diagnose::command::Command;
 use crate::diagnose::facts::Stages;
-use crate::diagnose::judge::{Expectation, Slow};
+use crate::diagnose::judge::{AWAY, Expectation, Slow};
 use crate::diagnose::rule::{Case, Kind, Rule, Tier, Wait};
 use crate::diagnose::verdict::{
     MOST, Reason, Scope, Share, Status, Subject, Verdict, absent, needs, open, out,
@@ -127,7 +127,6 @@ fn vcpu_stolen(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
     /// Less steal is not mentioned.
     const NOTED: f64 = 0.05;
     const STOLEN: f64 = 0.1;
-    const AWAY: f64 = 0.2;
     let facts = case.facts;
     let Some((passed_ns, counted)) = &facts.activity else {
         return Err(needs(FULL));
