@@ -11,6 +11,8 @@ use super::issuers::Issuer;
 use crate::model::event::{CommandId, Submission};
 use crate::model::ids::NamespaceId;
 use crate::nvme::decode::{CommandSet, blocks};
+use crate::nvme::opcode::QueueKind;
+use crate::nvme::sqe::Sqe;
 use crate::when::RunClock;
 
 /// Times in texts have tenths of a second.
@@ -46,9 +48,6 @@ pub struct Affected {
 pub struct Where {
     count: usize,
     times: Vec<During>,
-    disks: BTreeSet<String>,
-    lbas: Vec<Blocks>,
-    queues: BTreeSet<u16>,
     commands: Vec<Ids>,
 }
 
@@ -61,18 +60,14 @@ struct During {
     end: Option<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-struct Blocks {
-    disk: String,
-    first: u64,
-    last: u64,
-}
-
 #[derive(Clone, Debug, PartialEq, Serialize)]
 struct Ids {
     ctrl: String,
+    disk: String,
     qid: u16,
     cid: Option<u16>,
+    first_lba: Option<u64>,
+    last_lba: Option<u64>,
 }
 
 /// The first of a list, and how many more there are.
@@ -102,9 +97,10 @@ pub fn times_text(clock: RunClock, times: impl Iterator<Item = (u64, u64)>) -> S
     first_of(joined(times, APART_NS).into_iter().map(|span| clock.span(span)))
 }
 
-/// The first and the last of some blocks; `None`: there are none.
-pub fn blocks_from(first: u64, count: u32) -> Option<(u64, u64)> {
-    Some((first, first.saturating_add(u64::from(count.checked_sub(1)?))))
+/// The first and the last block of an I/O command; `None`: it has none.
+pub fn blocks_of(sqe: &Sqe) -> Option<(u64, u64)> {
+    let found = blocks(QueueKind::Io, CommandSet::Nvm, sqe)?;
+    Some((found.slba, found.slba.saturating_add(u64::from(found.nlb.checked_sub(1)?))))
 }
 
 impl Affected {
@@ -114,7 +110,6 @@ impl Affected {
         submission: Option<&Submission>,
         (begin_ns, end_ns): (u64, u64),
     ) -> Self {
-        let found = submission.and_then(|s| blocks(id.opcode.queue, CommandSet::Nvm, &s.sqe));
         Self {
             begin_ns,
             end_ns,
@@ -122,14 +117,14 @@ impl Affected {
             qid: id.qid,
             cid: Some(id.cid),
             code: Some(id.opcode.code),
-            blocks: found.and_then(|b| blocks_from(b.slba, b.nlb)),
+            blocks: submission.and_then(|s| blocks_of(&s.sqe)),
             issuer: submission.and_then(Issuer::of),
         }
     }
 
     /// A finished command.
     pub fn of_command(command: &Command) -> Self {
-        let Command { class, qid, cid, begin_ns, end_ns, issuer, .. } = *command;
+        let Command { class, qid, cid, begin_ns, end_ns, issuer, blocks, .. } = *command;
         Self {
             begin_ns,
             end_ns,
@@ -137,7 +132,7 @@ impl Affected {
             qid,
             cid: Some(cid),
             code: Some(class.opcode.code),
-            blocks: blocks_from(command.slba, command.blocks),
+            blocks,
             issuer,
         }
     }
@@ -149,20 +144,15 @@ impl Affected {
 }
 
 impl Facts {
-    fn all_blocks<'a>(
-        &'a self,
-        affected: &'a [Affected],
-    ) -> impl Iterator<Item = Blocks> + use<'a> {
-        affected.iter().filter_map(|a| {
-            let (first, last) = a.blocks?;
-            Some(Blocks { disk: self.disk_name(a.disk.ctrl, a.disk.nsid), first, last })
-        })
+    fn disk_of(&self, affected: &Affected) -> String {
+        self.disk_name(affected.disk.ctrl, affected.disk.nsid)
     }
 
     /// Their blocks by disk, as text: `nvme0n1 8-15, nvme0n1 64-71`; empty: they have none.
     pub fn blocks_of(&self, affected: &[Affected]) -> String {
-        let all: BTreeSet<Blocks> = self.all_blocks(affected).collect();
-        first_of(all.iter().map(|b| format!("{} {}-{}", b.disk, b.first, b.last)))
+        let all = affected.iter().filter_map(|a| Some((self.disk_of(a), a.blocks?)));
+        let all: BTreeSet<(String, (u64, u64))> = all.collect();
+        first_of(all.iter().map(|(disk, (first, last))| format!("{disk} {first}-{last}")))
     }
 
     /// Which commands these are, for programs.
@@ -175,16 +165,18 @@ impl Facts {
             begin: clock.rfc3339(begin),
             end: clock.rfc3339(end),
         };
-        let ids =
-            |a: &Affected| Ids { ctrl: format!("nvme{}", a.disk.ctrl), qid: a.qid, cid: a.cid };
+        let ids = |a: &Affected| Ids {
+            ctrl: format!("nvme{}", a.disk.ctrl),
+            disk: self.disk_of(a),
+            qid: a.qid,
+            cid: a.cid,
+            first_lba: a.blocks.map(|(first, _)| first),
+            last_lba: a.blocks.map(|(_, last)| last),
+        };
         let times = joined(affected.iter().map(|a| (a.begin_ns, a.end_ns)), APART_NS);
-        let disk = |a: &Affected| self.disk_name(a.disk.ctrl, a.disk.nsid);
         (!affected.is_empty()).then(|| Where {
             count: affected.len(),
             times: times.into_iter().take(MOST).map(during).collect(),
-            disks: affected.iter().map(disk).collect(),
-            lbas: self.all_blocks(affected).take(MOST).collect(),
-            queues: affected.iter().map(|a| a.qid).collect(),
             commands: affected.iter().take(MOST).map(ids).collect(),
         })
     }

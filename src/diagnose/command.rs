@@ -6,9 +6,9 @@ use crate::model::event::{CommandId, Event, EventKind, Finished};
 use crate::model::point::Point;
 use crate::model::stage::{StageRun, StageSet};
 use crate::model::timeline::Timeline;
-use crate::nvme::decode::{CommandSet, blocks};
 use crate::nvme::opcode::QueueKind;
 
+use super::affected::blocks_of;
 use super::facts::Stages;
 use super::issuers::Issuer;
 
@@ -54,10 +54,8 @@ pub struct Command {
     pub end_ns: u64,
     /// Who issued it; `None`: not observed.
     pub issuer: Option<Issuer>,
-    /// First block; only with blocks.
-    pub slba: u64,
-    /// How many blocks.
-    pub blocks: u32,
+    /// First and last block; `None`: it has none.
+    pub blocks: Option<(u64, u64)>,
     /// Bytes.
     pub bytes: u32,
     /// The device must have written it to the medium: FUA of a write.
@@ -108,7 +106,6 @@ impl Command {
         });
         let requested = &ns[StageSet::Full.before()..];
         let submission = finished.submission;
-        let named = submission.and_then(|a| blocks(id.opcode.queue, CommandSet::Nvm, &a.sqe));
         let submitter = submission.filter(|a| a.knows_submitter);
         Some(Self {
             class: block_sizes.class(id, submission),
@@ -121,8 +118,7 @@ impl Command {
             cqe_ns: at(Point::Cqe),
             end_ns,
             issuer: submission.and_then(Issuer::of),
-            slba: submission.map_or(0, |a| a.sqe.pair(10)),
-            blocks: named.map_or(0, |blocks| blocks.nlb),
+            blocks: submission.and_then(|a| blocks_of(&a.sqe)),
             bytes: block_sizes.size(id, submission),
             is_fua: id.opcode.code == 1 && submission.is_some_and(|a| a.sqe.cdw(12) & FUA != 0),
             below_ns,
@@ -152,15 +148,9 @@ impl Command {
 
     /// Time in these stages; `None` if a part of it was not observed.
     pub fn time_in(&self, stages: Stages) -> Option<u64> {
-        let (mut sum, mut any) = (0, false);
-        for (run, ns) in self.runs() {
-            if stages.covers(run) {
-                (sum, any) = (sum + ns, true);
-            } else if stages.meets(run) {
-                return None;
-            }
-        }
-        any.then_some(sum)
+        let mut own = self.runs().filter(|(run, _)| stages.meets(*run)).peekable();
+        own.peek()?;
+        own.map(|(run, ns)| stages.covers(run).then_some(ns)).sum()
     }
 
     /// Time in these stages: the least, which is surely in them, and the most: with all merged stages that

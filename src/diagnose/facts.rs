@@ -22,8 +22,7 @@ use crate::model::report::device_name::DeviceName;
 use crate::model::stage::StageSet;
 use crate::model::text::Text;
 use crate::when::RunClock;
-use std::cell::LazyCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Most controllers whose rates are kept.
@@ -219,20 +218,10 @@ impl Facts {
         Some(self.controller(ctrl)?.io_queues?.checked_sub(polled)? + 1)
     }
 
-    /// Whether the completions of a queue are polled: it has no interrupt. Without the settings, a queue is
-    /// polled if no command of it had an interrupt, and commands of others had one.
-    pub fn is_polled(&self, ctrl: u32) -> impl Fn(u16) -> bool {
+    /// Whether the completions of a queue are polled: it has no interrupt.
+    pub fn is_polled(&self, ctrl: u32) -> impl Fn(u16) -> bool + use<> {
         let first = self.first_polled(ctrl);
-        let interrupted = |c: &&Command| c.runs().any(|(stages, _)| Stages::IRQ.covers(stages));
-        // most runs need it for no queue
-        let with = LazyCell::new(move || -> BTreeSet<u16> {
-            self.of(Subject::Controller(ctrl)).filter(interrupted).map(|c| c.qid).collect()
-        });
-        move |qid| match (first, &self.machine) {
-            (Some(first), _) => u32::from(qid) >= first,
-            (None, Some(machine)) if machine.poll_queues == Some(0) => false,
-            _ => !with.is_empty() && !with.contains(&qid),
-        }
+        move |qid| first.is_some_and(|first| u32::from(qid) >= first)
     }
 
     /// What the stages of a controller contain that were not observed apart, though they are of the device and others.

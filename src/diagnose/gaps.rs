@@ -55,13 +55,6 @@ impl Gaps {
         self.spans(cpu).iter().any(|span| span.0 <= from && to <= span.1)
     }
 
-    /// Whether all CPUs of this command had a timer all of this time.
-    pub fn observe(&self, command: &Command, span: (u64, u64)) -> bool {
-        let cpus = [command.submit_cpu, command.end_cpu];
-        let mut known = cpus.into_iter().flatten().peekable();
-        known.peek().is_some() && known.all(|cpu| self.has_timer(cpu.into(), span))
-    }
-
     /// The gaps of a CPU that begin in this time, or before it and end in it.
     fn in_span(&self, cpu: u32, (from, to): (u64, u64)) -> impl Iterator<Item = &Gap> {
         let gaps = self.by_cpu.get(&cpu).map_or(&[][..], Vec::as_slice);

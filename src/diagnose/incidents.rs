@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::affected::{Affected, blocks_from};
+use super::affected::{Affected, blocks_of};
 use super::facts::Facts;
 use super::verdict::Subject;
 use crate::machine::inflight::StuckState;
@@ -12,7 +12,6 @@ use crate::machine::inflight::report::InFlight;
 use crate::model::event::{CommandId, Event, EventKind};
 use crate::model::ids::{FlightId, NamespaceId};
 use crate::model::point::Point;
-use crate::nvme::decode::{CommandSet, blocks};
 use crate::nvme::opcode::QueueKind;
 use crate::nvme::status::{Status, StatusType};
 
@@ -176,7 +175,6 @@ impl Stuck {
         let stuck = lines.map(|line| {
             let sqe = line.sqe;
             let age_ns = line.age.map_or(0, |age| age.as_nanos() as u64);
-            let found = sqe.and_then(|sqe| blocks(QueueKind::Io, CommandSet::Nvm, &sqe));
             let affected = Affected {
                 begin_ns: at_ns.saturating_sub(age_ns),
                 end_ns: at_ns,
@@ -184,7 +182,7 @@ impl Stuck {
                 qid: line.queue.qid,
                 cid: sqe.map(|sqe| sqe.cid()),
                 code: sqe.map(|sqe| sqe.opcode()),
-                blocks: found.and_then(|found| blocks_from(found.slba, found.nlb)),
+                blocks: sqe.and_then(|sqe| blocks_of(&sqe)),
                 issuer: None,
             };
             Self { affected, state: line.verdict }

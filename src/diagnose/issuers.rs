@@ -9,7 +9,6 @@ use crate::model::text::Text;
 
 use serde::Serialize;
 
-use super::command::Command;
 use super::facts::Facts;
 
 /// Smallest share that is named.
@@ -95,6 +94,9 @@ pub struct Who {
     pub processes: Vec<Process>,
     /// Cgroups.
     pub cgroups: Vec<Cgroup>,
+    /// What the shares are shares of.
+    #[serde(skip)]
+    pub whole: String,
 }
 
 /// The largest shares.
@@ -114,20 +116,21 @@ impl Who {
     /// The processes, as text; `None`: none is known.
     pub fn text(&self) -> Option<String> {
         let is_submitter = self.processes.first()?.by == "submitter";
-        let shares = self.processes.iter().map(|p| (p.name.clone(), p.share));
-        Some(listed(shares) + if is_submitter { "" } else { " (callers of the driver)" })
+        let shares = listed(self.processes.iter().map(|p| (p.name.clone(), p.share)));
+        let by = if is_submitter { "" } else { " (callers of the driver)" };
+        Some(format!("{shares} of {}{by}", self.whole))
     }
 
     /// The cgroups, as text; `None`: none is known.
     pub fn cgroups_text(&self) -> Option<String> {
         let shares = self.cgroups.iter().map(|c| (c.name(), c.share));
-        (!self.cgroups.is_empty()).then(|| listed(shares))
+        (!self.cgroups.is_empty()).then(|| format!("{} of {}", listed(shares), self.whole))
     }
 }
 
 impl Facts {
-    /// Who issued commands that took these times.
-    pub fn who(&self, times: impl Iterator<Item = (Option<Issuer>, f64)>) -> Who {
+    /// Who issued commands that took these times, all of which are `whole`.
+    pub fn who(&self, whole: &str, times: impl Iterator<Item = (Option<Issuer>, f64)>) -> Who {
         let (mut all, mut processes, mut cgroups) = (0.0, BTreeMap::new(), BTreeMap::new());
         let mut named: HashMap<u32, Issuer> = HashMap::new();
         for (issuer, time) in times {
@@ -148,19 +151,11 @@ impl Facts {
             Process { name: issuer.name(), pid, by, share }
         };
         let cgroup = |id, share| Cgroup { id, path: self.cgroups.get(&id).cloned(), share };
-        Who { processes: largest(processes, all, process), cgroups: largest(cgroups, all, cgroup) }
-    }
-
-    /// Who issued commands, by a part of the time of each.
-    pub fn who_of<'c>(
-        &self,
-        commands: impl Iterator<Item = &'c Command>,
-        time: impl Fn(&Command) -> f64,
-    ) -> Who {
-        self.who(commands.map(|command| {
-            let weight = self.commands.weight(command) as f64;
-            (command.issuer, time(command) * weight)
-        }))
+        Who {
+            processes: largest(processes, all, process),
+            cgroups: largest(cgroups, all, cgroup),
+            whole: whole.to_owned(),
+        }
     }
 }
 
@@ -207,8 +202,9 @@ mod tests {
     fn the_main_thread_names_the_process() {
         let all = [(10, "io_worker"), (9, "fio"), (11, "io_worker")];
         let all = all.map(|(tid, comm)| (Issuer::of(&submission(9, tid, comm, None)), 1.0));
-        let name =
-            |count| Facts::default().who(all.into_iter().take(count)).processes.remove(0).name;
+        let name = |count| {
+            Facts::default().who("all", all.into_iter().take(count)).processes.remove(0).name
+        };
         assert_eq!((name(1), name(3)), ("io_worker[9]".into(), "fio[9]".into()));
     }
 
@@ -227,12 +223,13 @@ mod tests {
             collector.event(&event);
         }
         let facts = collector.finish(Duration::from_secs(1), None, Expectation::None);
-        let who = facts.who_of(facts.of(Subject::Controller(0)), |c| c.total() as f64);
+        let commands = facts.of(Subject::Controller(0));
+        let who = facts.who("all", commands.map(|c| (c.issuer, c.total() as f64)));
         let [fio, db] = who.processes.as_slice() else { panic!("{who:?}") };
         assert_eq!((&*fio.name, &*db.name), ("fio[51]", "db[7]"));
         assert!((fio.share - 0.5).abs() < 0.02 && (fio.share + db.share - 1.0).abs() < 1e-9);
         assert_eq!((who.cgroups[0].id, who.cgroups[0].name()), (9, "/db.slice".into()));
         let text = who.cgroups_text().unwrap();
-        assert!(text.starts_with("/db.slice ") && text.ends_with('%'), "{text}");
+        assert!(text.starts_with("/db.slice ") && text.ends_with("% of all"), "{text}");
     }
 }

@@ -16,8 +16,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Fewest commands for a verdict on times.
 const MIN_COMMANDS: u64 = 200;
-/// CPUs that were away for this share of the time leave open what else is seen.
-const AWAY: f64 = 0.2;
+/// CPUs that were away for this share of the time are a cause, and leave open what else is seen.
+pub const AWAY: f64 = 0.2;
 /// A rule about all commands of a disk needs this part of them.
 const MOST_COMMANDS: f64 = 0.8;
 /// Most sentences of causes in the first line.

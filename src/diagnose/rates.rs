@@ -14,7 +14,7 @@
 //! independent ones do. A load that always has the same number in flight shows none of this.
 
 use super::verdict::{Reason, open, out};
-use crate::units::{percent, rate, size_text};
+use crate::units::{rate, size_text};
 
 /// Width of a bin at first, in nanoseconds.
 const FIRST_WIDTH_NS: u64 = 250_000;
@@ -24,8 +24,6 @@ const MOST_BINS: usize = 8192;
 const VARIES: f64 = 1.5;
 /// Variance by mean; 1 for independent completions.
 const EVEN: f64 = 0.5;
-/// Below this part of the time with a command in flight, there is no queue that a limit makes.
-const BUSY: f64 = 0.5;
 /// Fewest windows.
 const ENOUGH: usize = 12;
 /// Mean completions of a window, at least.
@@ -77,10 +75,6 @@ pub struct Flat {
     pub is_bytes: bool,
     /// Per second.
     pub rate: f64,
-    /// Variance by mean of completions; independent ones have 1.
-    pub dispersion: f64,
-    /// The part of the changes of the number in flight that submissions made.
-    pub by_submissions: f64,
     /// 10 % and 90 % quantile of the number in flight.
     pub in_flight: (f64, f64),
 }
@@ -141,14 +135,6 @@ impl Rates {
     pub fn limit(&self) -> Result<Flat, Reason> {
         let windows = Windows::of(self);
         if windows.busy.len() < ENOUGH {
-            // hardly any window is busy: there are no bursts in which a limit could hold
-            let is_idle = windows.busy_part < BUSY && windows.busy.len() < CHANGES;
-            if is_idle && windows.are_independent(&windows.all) {
-                let busy = percent(windows.busy_part);
-                return Err(out(format!(
-                    "commands are in flight for {busy} of the time, at irregular times"
-                )));
-            }
             return Err(open("needs more time with at least two commands in flight"));
         }
         let (low, high) = windows.in_flight;
@@ -173,10 +159,10 @@ impl Rates {
             response.is_some_and(|(_, most, _)| most <= 1.0 + UNMOVED * (high / low - 1.0));
         if is_flat
             // slow changes show in longer windows
-            && let Some(by_submissions) = [1, 4, 16].into_iter().find_map(|n| windows.moved_by_submissions(n))
+            && [1, 4, 16].into_iter().any(|n| windows.are_moved_by_submissions(n))
             && let Some(flat) = windows.even(&windows.busy).or_else(|| windows.even(&top))
         {
-            return Ok(Flat { by_submissions, ..flat });
+            return Ok(flat);
         }
         // at least half of the way
         let follows = response.filter(|(least, _, number)| *least > number.sqrt());
@@ -214,8 +200,6 @@ struct Windows {
     /// Mean bytes of a byte's command: the unit in which bytes of independent commands have a variance
     /// equal to the mean.
     unit: f64,
-    /// Part of the time with a command in flight.
-    busy_part: f64,
     /// 10 % and 90 % quantile of the mean number in flight, of busy windows.
     in_flight: (f64, f64),
 }
@@ -290,7 +274,6 @@ impl Windows {
         Self {
             seconds: width * length as f64 / 1e9,
             unit: squares / bytes.max(1.0),
-            busy_part: occupied as f64 / (bins as f64).max(1.0),
             in_flight: (number(0.1), number(0.9)),
             all,
             busy,
@@ -313,11 +296,10 @@ impl Windows {
         let high = bound(windows.len(), -Z);
         let measures = [false, true].into_iter().zip(self.dispersions(windows));
         let even = measures.filter(|(_, (_, dispersion))| dispersion * high < EVEN);
-        let (is_bytes, (done, dispersion)) = even
+        let (is_bytes, (done, _)) = even
             .min_by(|(_, (_, a)), (_, (_, b))| a.total_cmp(b))
             .filter(|_| windows.len() >= ENOUGH)?;
-        let (rate, in_flight) = (mean(&done) / self.seconds, self.in_flight);
-        Some(Flat { is_bytes, rate, dispersion, by_submissions: 0.0, in_flight })
+        Some(Flat { is_bytes, rate: mean(&done) / self.seconds, in_flight: self.in_flight })
     }
 
     /// Whether completions and bytes vary as independent ones do.
@@ -327,10 +309,9 @@ impl Windows {
         windows.len() >= ENOUGH && all.iter().all(|(_, dispersion)| dispersion * low > EVEN)
     }
 
-    /// The part of large changes of the number in flight that submissions made, and not completions: the
-    /// limit of a device leaves completions as they are, a slower device does not. `windows`: so many are taken
-    /// together. `None`: too few changes, or a small part.
-    fn moved_by_submissions(&self, windows: usize) -> Option<f64> {
+    /// Whether submissions made most of the large changes of the number in flight, and not completions: the limit of a
+    /// device leaves completions as they are, a slower device does not. `windows`: so many are taken together.
+    fn are_moved_by_submissions(&self, windows: usize) -> bool {
         let usual = mean(&pick(&self.busy, |w| w.completed)) * windows as f64;
         let number = mean(&pick(&self.busy, |w| w.in_flight));
         let least = f64::max(DEPTH, CHANGE * number);
@@ -349,7 +330,7 @@ impl Windows {
         }
         let part = own / f64::max(all, 1.0);
         let is_enough = count >= CHANGES && part >= MOVED;
-        (is_enough || (all >= number && part >= SURELY_MOVED)).then_some(part)
+        is_enough || (all >= number && part >= SURELY_MOVED)
     }
 
     /// How the rate answers to the number in flight: bounds of the ratio of the rates of the windows with more

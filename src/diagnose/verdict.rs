@@ -2,6 +2,7 @@
 //! What a rule says of a subject.
 
 use super::affected::{Affected, Where, ids_of, times_text};
+use super::command::Command;
 use super::compare::Comparison;
 use super::facts::{Facts, Stages};
 use super::issuers::Who;
@@ -10,7 +11,6 @@ use crate::model::command_class::CommandClass;
 use crate::model::ids::NamespaceId;
 use crate::model::machine::{Class, MachineController, MachineDisk};
 use crate::model::report::latency::Evidence;
-use crate::nvme::opcode::QueueKind;
 use crate::units::percent;
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -220,14 +220,21 @@ impl Verdict {
 
     fn issued_by(&self, facts: &Facts) -> Who {
         if !self.affected.is_empty() {
-            return facts
-                .who(self.affected.iter().map(|a| (a.issuer, (a.time_ns() as f64).max(1.0))));
+            let times = self.affected.iter().map(|a| (a.issuer, (a.time_ns() as f64).max(1.0)));
+            return facts.who("their time", times);
         }
-        facts.who_of(facts.of(self.of), |command| match self.stages {
+        let time = |command: &Command| match self.stages {
             Some(stages) => command.time_bounds(stages).0 as f64,
             None if self.classes.is_empty() => command.total() as f64,
             None => self.part_of(command.class).unwrap_or(0.0) * command.total() as f64,
-        })
+        };
+        let whole = match self.stages {
+            Some(stages) => format!("the time in {}", stages.short()),
+            None if self.classes.is_empty() => "the time of all commands".into(),
+            None => "this time".into(),
+        };
+        let weight = |command: &Command| facts.commands.weight(command) as f64;
+        facts.who(&whole, facts.of(self.of).map(|c| (c.issuer, time(c) * weight(c))))
     }
 }
 
@@ -353,9 +360,8 @@ impl Facts {
     pub fn class_name(&self, class: CommandClass) -> String {
         let CommandClass { ctrl, nsid, opcode, size } = class;
         let name = opcode.name().map_or_else(|| opcode.to_string(), str::to_owned);
-        let admin = if opcode.queue == QueueKind::Admin { "admin " } else { "" };
         let size = if size.bytes() == 0 { String::new() } else { format!(" {size}") };
-        format!("{admin}{name}{size} {}", self.disk_name(ctrl, nsid))
+        format!("{name}{size} {}", self.disk_name(ctrl, nsid))
     }
 
     /// The subjects of a scope: those with commands, incidents or stuck commands. Flushes and other commands

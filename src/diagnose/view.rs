@@ -12,7 +12,7 @@ use super::judge::{Diagnosis, Outcome, obstacle};
 use super::rule::Tier;
 use super::rules::{FULL, RULES};
 use super::verdict::{Scope, Status, Subject, Verdict};
-use crate::model::machine::{MachineController, MachineInfo};
+use crate::model::machine::MachineInfo;
 use crate::model::report::latency::{Diagnosed, Evidence, Explained};
 use crate::units::{counted, nanos};
 use crate::view::header::{fill_to, hang};
@@ -65,7 +65,7 @@ pub struct Look {
     pub theme: Theme,
     /// Width of a line.
     pub width: usize,
-    /// All classes, the machine, and the reasons of all rules.
+    /// All classes, and the reasons of all rules.
     pub detail: bool,
 }
 
@@ -126,7 +126,6 @@ impl DiagnosisView<'_> {
         self.times(&mut text)?;
         self.next(&mut text)?;
         if look.detail {
-            self.machine(&mut text)?;
             NOTHING_FOUND
                 .into_iter()
                 .try_for_each(|(status, head)| self.group(head, status, &mut text))?;
@@ -215,7 +214,8 @@ impl DiagnosisView<'_> {
             let what = if more == 1 { "class" } else { "classes" };
             text.plain(&format!("{more} more {what} of commands (-v)"))?;
         }
-        for ctrl in self.ctrls() {
+        let ctrls: BTreeSet<u32> = classes.iter().map(|c| c.class.ctrl).collect();
+        for ctrl in ctrls {
             if let Some(joined) = self.facts.joined(ctrl) {
                 text.plain(&format!("nvme{ctrl}: {joined}"))?;
             }
@@ -294,23 +294,6 @@ impl DiagnosisView<'_> {
         others
     }
 
-    fn ctrls(&self) -> BTreeSet<u32> {
-        self.facts.classes.all.iter().map(|c| c.class.ctrl).collect()
-    }
-
-    /// The controllers with commands.
-    fn machine(&self, text: &mut Text<'_>) -> io::Result<()> {
-        let ctrls = self.ctrls();
-        let all = self.facts.machine.iter().flat_map(|m: &MachineInfo| &m.controllers);
-        for (n, controller) in all.filter(|c| ctrls.contains(&c.instance)).enumerate() {
-            if n == 0 {
-                text.blank()?;
-            }
-            text.labelled(&format!("nvme{}", controller.instance), &describe(controller))?;
-        }
-        Ok(())
-    }
-
     /// Rules with a status; those with the same reason together.
     fn group(&self, head: &str, status: Status, text: &mut Text<'_>) -> io::Result<()> {
         let detail = text.look.detail;
@@ -367,28 +350,6 @@ fn capital(text: &str) -> String {
     let mut chars = text.chars();
     let first = chars.next().map(|c| c.to_ascii_uppercase());
     first.into_iter().chain(chars).collect()
-}
-
-/// Kind, queues, vectors and doorbells of a controller.
-fn describe(controller: &MachineController) -> String {
-    let number = |n: Option<u32>, what: &str| n.map(|n| format!("{n} {what}"));
-    let schedulers: BTreeSet<&str> =
-        (controller.disks.iter()).filter_map(|d| Some(d.scheduler.as_ref()?.as_str())).collect();
-    let schedulers = schedulers.into_iter().collect::<Vec<_>>().join("/");
-    let shadow = controller
-        .shadow_doorbells
-        .map(|s| if s { "shadow doorbells" } else { "no shadow doorbells" });
-    let parts = [
-        Some(controller.class.name().into()),
-        controller.transport.as_ref().filter(|t| **t != "pcie").map(ToString::to_string),
-        number(controller.io_queues, "I/O queues"),
-        number(controller.depth, "entries each"),
-        number(controller.vectors, "interrupt vectors"),
-        shadow.map(str::to_owned),
-        Some(format!("scheduler {schedulers}")).filter(|_| !schedulers.is_empty()),
-        controller.iommu_group.as_ref().map(|group| format!("IOMMU group {group}")),
-    ];
-    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 #[derive(Serialize)]

@@ -3,9 +3,7 @@
 
 use nvme_deep::diagnose::{Affected, Status, Stuck, diagnose};
 use nvme_deep::machine::inflight::StuckState;
-use nvme_deep::model::event::EventKind;
 use nvme_deep::model::ids::NamespaceId;
-use nvme_deep::model::ledger::Accuracy;
 use nvme_deep::model::point::Pattern;
 
 use super::causes::Cause;
@@ -35,25 +33,6 @@ fn a_timeout_of_a_polled_queue_is_no_lost_interrupt() {
     let lost = said(&found, "lost-interrupt");
     assert_eq!(lost.status, Status::RuledOut);
     assert!(lost.text.contains("polled queues"), "{}", lost.text);
-}
-
-/// Without the settings, the other queues have interrupts, and this one has none.
-#[test]
-fn without_the_settings_a_queue_without_interrupts_counts_as_polled() {
-    let load = Load { place: Place::default(), ..Load::default() };
-    let mut run = load.run(&[Cause::LostInterrupt]);
-    for event in &mut run.events {
-        let qid = event.what.id().map_or(0, |id| id.qid);
-        if let EventKind::Command(_, _, end) = &mut event.what
-            && qid == 1
-        {
-            let line = end.timeline.unwrap();
-            end.timeline = Some(line.with_pattern(POLLED));
-        }
-    }
-    let mut facts = run.facts(Accuracy::Exact);
-    facts.machine = None;
-    assert!(!named(&diagnose(&facts)).contains(&"lost-interrupt"));
 }
 
 /// A completed command that waits to be polled is where it should be.

@@ -2,7 +2,7 @@
 //! Words and advice follow the machine and the evidence.
 
 use nvme_deep::diagnose::{Diagnosis, Expectation, Facts, Outcome, Status, Subject, Verdict};
-use nvme_deep::model::activity::Pool;
+use nvme_deep::model::activity::{Gap, Pool};
 use nvme_deep::model::event::EventKind;
 use nvme_deep::model::ledger::Accuracy;
 use nvme_deep::model::machine::Class;
@@ -10,7 +10,7 @@ use nvme_deep::model::machine::Class;
 use super::causes::Cause;
 use super::draft::{DEVICE, DISCARD, MAP};
 use super::lengthen::lengthen;
-use super::load::Load;
+use super::load::{BEGIN, Load};
 use super::places::Place;
 use super::plants::{judged, named, said};
 
@@ -243,7 +243,14 @@ fn cpus_without_a_timer_dilute_no_gaps() {
             _ => (None, 0),
         };
     }
+    let gap = |n: u64| Gap {
+        cpu: 0,
+        begin_ns: BEGIN + n * 10_000_000,
+        end_ns: BEGIN + n * 10_000_000 + 3_000_000,
+    };
+    run.activity.gaps = (0_u64..1500).map(gap).collect();
     let found = judged(run);
     assert_eq!(named(&found), ["vcpu-stolen"]);
-    assert_eq!(evidence(first(&found), "gaps in the timers"), "30%");
+    let gaps = evidence(first(&found), "gaps in the timers");
+    assert!(gaps.starts_with("30%, of the commands' time "), "{gaps}");
 }

@@ -250,8 +250,6 @@ fn queues_and_cpus(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason>
     let (queues, cpus) = queue_counts(case)?;
     verdict.name("queues", queues);
     verdict.name("cpus", cpus);
-    verdict.setting("I/O queues", Some(queues));
-    verdict.setting("CPUs", Some(cpus));
     Ok(())
 }
 
@@ -440,7 +438,7 @@ fn off_blocks<'f>(case: &Case<'f>) -> Result<Test<'f>, Reason> {
         return Err(absent("physical blocks are no larger than logical ones"));
     }
     Ok(Box::new(move |c| {
-        let begin = c.slba.checked_mul(logical).filter(|_| c.is_read_or_write())?;
+        let begin = c.blocks.filter(|_| c.is_read_or_write())?.0.checked_mul(logical)?;
         Some(begin % physical != 0 || u64::from(c.bytes) % physical != 0)
     }))
 }

@@ -49,8 +49,9 @@ pub const RULES: &[Rule] = &[
         tier: Tier::Incident,
         kind: Kind::Event(held_by_device),
         found: "later commands of the queue overtake one that takes 20 times its median and 250 ms (10 s if it is no \
-                read or write): three times, or once for 500 ms; or the device has fetched a command that is stuck",
-        text: "{name} delays single commands (up to {longest})",
+                read or write): three times, or once for 500 ms; or the device has fetched a command that is stuck. \
+                Then all commands count that take so long",
+        text: "{name} delays commands (up to {longest})",
         advice: "{behind}",
         ..RULE
     },
@@ -78,16 +79,22 @@ pub const RULES: &[Rule] = &[
     },
 ];
 
-/// How many commands there are, if any, and how long the longest took.
-fn shows_long(verdict: &mut Verdict, what: &str, longest: &str, all: &[Affected]) {
-    if let Some(most) = all.iter().map(Affected::time_ns).max() {
-        verdict.shows(what, all.len());
-        verdict.shows(longest, nanos(most as f64));
+/// It is about these commands, which are stuck now or waited before.
+fn shows_waits(case: &Case<'_>, verdict: &mut Verdict, stuck: Vec<Affected>, past: Vec<Affected>) {
+    let longest = |all: &[Affected]| all.iter().map(Affected::time_ns).max().unwrap_or(0);
+    if !stuck.is_empty() {
+        verdict.shows("commands stuck now", stuck.len());
+        verdict.shows("age of the oldest", nanos(longest(&stuck) as f64));
     }
-}
-
-fn shows_stuck(verdict: &mut Verdict, stuck: &[Affected]) {
-    shows_long(verdict, "commands stuck now", "age of the oldest", stuck);
+    if !past.is_empty() {
+        let mean = past.iter().map(|a| a.time_ns() as f64).sum::<f64>() / past.len() as f64;
+        let all = case.facts.count(case.subject);
+        verdict.impact(past.len() as u64, all, mean, longest(&past));
+    }
+    let all: Vec<Affected> = stuck.into_iter().chain(past).collect();
+    verdict.name("longest", nanos(longest(&all) as f64));
+    verdict.name("queues", queues_of(&all));
+    verdict.about(case.facts, all);
 }
 
 fn lost_interrupt(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
@@ -95,12 +102,12 @@ fn lost_interrupt(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> 
     if let Some(transport) = facts.fabric(ctrl) {
         return Err(absent(format!("{transport} has no interrupt of its own")));
     }
-    let mut affected = facts.stuck(ctrl, |state| state == Some(StuckState::Answered));
+    let stuck = facts.stuck(ctrl, |state| state == Some(StuckState::Answered));
     let is_polled = facts.is_polled(ctrl);
     let timeouts = || facts.incidents.timeouts(ctrl);
     let (on_polled, lost): (Vec<&Incident>, Vec<&Incident>) =
         timeouts().filter(|t| t.is_polled).partition(|t| is_polled(t.affected.qid));
-    if affected.is_empty() && lost.is_empty() {
+    if stuck.is_empty() && lost.is_empty() {
         let waiting = facts.stuck(ctrl, |state| state == Some(StuckState::NotPolled));
         return Err(match timeouts().count() {
             _ if !on_polled.is_empty() || !waiting.is_empty() => out(
@@ -110,11 +117,7 @@ fn lost_interrupt(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> 
             _ => out("after the timeouts, the driver's poll found no CQE"),
         });
     }
-    shows_stuck(verdict, &affected);
-    let polled: Vec<Affected> = lost.iter().map(|t| t.affected).collect();
-    let what = "commands that the driver's poll completed";
-    shows_long(verdict, what, "the longest waited", &polled);
-    affected.extend(polled);
+    shows_waits(case, verdict, stuck, lost.iter().map(|t| t.affected).collect());
     let early = facts.counted(|a| a.early_interrupts);
     verdict.shows_if("interrupts that found no CQE, all controllers", early);
     if early.is_some_and(|count| count > 0) {
@@ -130,7 +133,6 @@ fn lost_interrupt(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> 
                           monitor, not to a device: report it to {maker}, with this report"
             .into();
     }
-    verdict.name("queues", queues_of(&affected));
     verdict.name(
         "maker",
         match facts.is_metal() {
@@ -138,7 +140,6 @@ fn lost_interrupt(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> 
             false => "the provider of the virtual machine monitor",
         },
     );
-    verdict.about(facts, affected);
     Ok(())
 }
 
@@ -211,6 +212,20 @@ impl<'f> Outlier<'f> {
         self.later().iter().take_while(|c| c.setup_ns < half).any(|c| c.cqe_ns < half)
     }
 
+    /// Whether it is known to have waited for something else than the device: for the next submission, for an
+    /// interrupt that was lost, or for its CPU.
+    fn has_other_cause(&self, facts: &Facts) -> bool {
+        let Command { class, qid, cid, setup_ns, cqe_ns, submit_cpu, .. } = *self.command;
+        let is_lost = |timeout: &Incident| {
+            let of = &timeout.affected;
+            timeout.is_polled && (of.qid, of.cid) == (qid, Some(cid)) && of.end_ns >= setup_ns
+        };
+        let away_ns = submit_cpu.map_or(0, |cpu| facts.gaps.within(cpu.into(), (setup_ns, cqe_ns)));
+        self.freed_ns().is_some()
+            || facts.incidents.timeouts(class.ctrl).any(is_lost)
+            || away_ns > self.time_ns() / 2
+    }
+
     /// When the next submission freed it: nothing on the queue completed before, and then this command
     /// did, as fast as any.
     fn freed_ns(&self) -> Option<u64> {
@@ -232,14 +247,13 @@ fn doorbell_unseen(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason>
         return Err(absent(format!("{transport} has no doorbells")));
     }
     let queues = queues(facts, ctrl);
-    let (mut freed, mut by, mut is_certain, mut away) = (Vec::new(), BTreeSet::new(), false, 0);
+    let (mut freed, mut by, mut is_certain) = (Vec::new(), BTreeSet::new(), false);
     for outlier in outliers(facts, &queues) {
         let Some(next_ns) = outlier.freed_ns() else { continue };
         let Command { setup_ns, submit_cpu, qid, .. } = *outlier.command;
         let (cpu, waited) = (submit_cpu.map(u32::from), (setup_ns, next_ns));
         // the machine may have stood still
         if cpu.is_some_and(|cpu| facts.gaps.within(cpu, waited) > (next_ns - setup_ns) / 2) {
-            away += 1;
             continue;
         }
         let has_all = facts.counted(|a| Some(a.gaps_lost)) == Some(0);
@@ -250,30 +264,20 @@ fn doorbell_unseen(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason>
     }
     let lacks = facts.lacks(case.subject);
     let is_freed = lacks.is_none() && (by.len() > 1 || is_certain);
-    let mut affected = facts.stuck(ctrl, |state| {
+    let stuck = facts.stuck(ctrl, |state| {
         matches!(state, Some(StuckState::NotFetched | StuckState::CqSeemsFull))
     });
-    if affected.is_empty() && !is_freed {
+    if stuck.is_empty() && !is_freed {
         return Err(match lacks {
             Some(why) if !freed.is_empty() => open(why),
             _ if freed.iter().any(|one| one.time_ns() >= UNSEEN_NS) => open(
                 "commands waited once for the next submission on their queue; no timer shows whether the machine stood \
                  still",
             ),
-            _ if away > 0 => absent(format!(
-                "{} waited for the next submission while the CPU that submits did not run",
-                counted(away, "command")
-            )),
             _ => absent("no command waited for the next submission on its queue"),
         });
     }
-    shows_stuck(verdict, &affected);
-    if is_freed {
-        let what = "commands that the next submission freed";
-        shows_long(verdict, what, "the longest waited", &freed);
-        affected.extend(freed);
-    }
-    verdict.about(facts, affected);
+    shows_waits(case, verdict, stuck, if is_freed { freed } else { Vec::new() });
     case.shadow_doorbells(verdict);
     Ok(())
 }
@@ -285,11 +289,12 @@ fn held_by_device(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> 
     const SEVERAL_NS: u64 = 250_000_000;
     let (facts, ctrl) = (case.facts, case.ctrl());
     let queues = queues(facts, ctrl);
-    let mut held = outliers(facts, &queues);
-    held.retain(|outlier| outlier.time_ns() >= SEVERAL_NS && outlier.was_overtaken());
+    let mut delayed = outliers(facts, &queues);
+    delayed.retain(|outlier| outlier.time_ns() >= SEVERAL_NS);
+    let held: Vec<&Outlier<'_>> = delayed.iter().filter(|one| one.was_overtaken()).collect();
     let is_held = held.len() >= 3 || held.iter().any(|one| one.time_ns() >= CERTAIN_NS);
-    let mut affected = facts.stuck(ctrl, |state| state == Some(StuckState::Held));
-    if affected.is_empty() && !is_held {
+    let stuck = facts.stuck(ctrl, |state| state == Some(StuckState::Held));
+    if stuck.is_empty() && !is_held {
         let unproved = facts.stuck(ctrl, |state| {
             use StuckState::{Answered, CqSeemsFull, Held, NotFetched, NotPolled};
             !matches!(state, Some(Answered | CqSeemsFull | NotPolled | NotFetched | Held))
@@ -304,19 +309,13 @@ fn held_by_device(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> 
             ),
         });
     }
-    shows_stuck(verdict, &affected);
-    if is_held {
-        let overtaken: Vec<Affected> = held.iter().map(Outlier::affected).collect();
-        let what = "commands that later ones overtook";
-        shows_long(verdict, what, "the longest was held", &overtaken);
-        let median = held.last().map(|outlier| nanos(outlier.median_ns as f64));
-        verdict.shows_if("median of its class", median);
-        affected.extend(overtaken);
-    }
-    let longest = affected.iter().map(Affected::time_ns).max().unwrap_or(0);
-    verdict.name("longest", nanos(longest as f64));
+    // overtaken ones prove that the device holds commands. If it holds all of a queue, none is overtaken
+    let delayed = delayed.iter().filter(|one| is_held && !one.has_other_cause(facts));
+    let overtaken = held.last().filter(|_| is_held);
+    verdict.shows_if("commands that later ones overtook", overtaken.map(|_| held.len()));
+    verdict.shows_if("median of its class", overtaken.map(|one| nanos(one.median_ns as f64)));
+    shows_waits(case, verdict, stuck, delayed.map(Outlier::affected).collect());
     verdict.name("behind", facts.behind(ctrl));
-    verdict.about(facts, affected);
     Ok(())
 }
 

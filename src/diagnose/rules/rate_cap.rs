@@ -80,11 +80,7 @@ fn rate_cap(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
     verdict.has_share(share, stages);
     verdict.shows("rate", flat.limit());
     verdict.name("limit", flat.limit());
-    let Flat { in_flight: (low, high), dispersion, .. } = flat;
+    let Flat { in_flight: (low, high), .. } = flat;
     verdict.shows("commands in flight", format!("{low:.1} to {high:.1}"));
-    let dispersion = format!("{dispersion:.2} (independent ones: 1)");
-    verdict.shows("variance / mean of completions", dispersion);
-    verdict
-        .shows("changes in the number in flight made by submissions", percent(flat.by_submissions));
     Ok(())
 }

@@ -204,7 +204,7 @@ impl Verdict {
     }
 
     /// `2414 of 9334 commands waited; mean 20.3ms, longest 62.9ms`
-    fn impact(&mut self, waited: u64, all: u64, mean_ns: f64, longest_ns: u64) {
+    pub fn impact(&mut self, waited: u64, all: u64, mean_ns: f64, longest_ns: u64) {
         let (mean, longest) = (nanos(mean_ns), nanos(longest_ns as f64));
         let text = format!("{waited} of {all} commands waited; mean {mean}, longest {longest}");
         self.shows("impact", text);
@@ -410,11 +410,8 @@ fn counted_wait(case: &Case<'_>, verdict: &mut Verdict, is_for_tag: bool) -> Res
                 "requests wait; whether for a tag needs nr_requests and every command in memory",
             ));
         }
-        (Some(_), false) if is_full => return Err(out("they wait for a tag: tag-wait")),
-        (Some(limit), false) => {
-            verdict.shows("most in flight on a queue", format!("{most} of {limit} tags"));
-        }
-        (None, false) => verdict.shows("whether for a tag", "not known"),
+        (_, false) if is_full => return Err(out("they wait for a tag: tag-wait")),
+        (_, false) => {}
     }
     verdict.risk = Some("without writeback throttling, reads wait behind long queues of writes");
     verdict.advice = "compare with /sys/block/{name}/queue/wbt_lat_usec (0 switches writeback throttling off), \
