@@ -60,6 +60,8 @@ pub struct FileReader {
     pub unselected: u64,
     /// The last item was not the last one of its block.
     is_in_block: bool,
+    /// No option leaves out a command: finished ones need no check.
+    selects_all: bool,
     /// It cannot be read to its end.
     pub has_failed: bool,
     /// The file is also read in another pass, which says what is to be said about it.
@@ -166,6 +168,7 @@ impl FileReader {
             file: path.to_owned(),
             file_id: (metadata.dev(), metadata.ino()),
             size: metadata.len(),
+            selects_all: settings.choice().is_empty(),
             settings,
             window: 0..u64::MAX,
             ledger: None,
@@ -387,7 +390,8 @@ impl FileReader {
                 Ok(Some(Item::Event(event))) => {
                     let (at_ns, class) = (event.at_ns, EventClass::of(&event.what));
                     let is_read = self.window.contains(&at_ns);
-                    let is_selected = is_read && self.settings.selects(event);
+                    let is_any = self.selects_all && event.what.is_finished();
+                    let is_selected = is_read && (is_any || self.settings.selects(event));
                     if self.redactor.is_some() {
                         self.redacted = Some(event.redacted());
                     }
