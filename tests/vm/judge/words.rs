@@ -16,8 +16,8 @@ const WORDS: Suite = Suite {
 fn refusals_are_one_sentence_with_a_remedy(outcome: &Outcome) {
     for (case, name, want, words) in [
         ("refused", "unprivileged", 4, &["CAP_BPF", "CAP_PERFMON", "sudo"][..]),
-        ("refused", "no_controller", 6, &["nvme7", "nvme0 (nvme0n1), nvme1 (nvme1n1)"]),
-        ("refused", "no_namespace", 6, &["id 9", "1 (nvme0n1)"]),
+        ("refused", "no_controller", 6, &["nvme7", "nvme0, nvme0n1 (id 1), nvme1"]),
+        ("refused", "no_namespace", 6, &["id 9", "nvme0n1 (id 1)"]),
         ("refused", "unknown_opcode", 2, &["raed", "`read`"]),
         ("refused", "no_cgroup", 2, &["/sys/fs/cgroup/missing"]),
         ("nothing", "no_nvme", 6, &["no NVMe controller", "load the nvme driver"]),
