@@ -68,7 +68,6 @@ struct nd_group_row {
 	__u32 _pad;
 };
 
-/* The setting `by`. */
 enum nd_by {
 	ND_BY_PROCESS = 1 << 0,
 	ND_BY_COMM = 1 << 1,
@@ -178,7 +177,6 @@ struct nd_origin {
 	struct nd_sender by;
 };
 
-/* The outcome that the driver reports. */
 struct nd_outcome {
 	__u64 stack;
 	__u64 result;
@@ -354,7 +352,6 @@ enum nd_hist_rule {
 
 #include "hooks.h" /* made by build.rs, from src/probe/catalog.rs */
 
-/* Counters of the ledger. */
 enum nd_count {
 	ND_FILTERED = 0,    /* setups that a filter rejected */
 	ND_FILTERED_DONE,   /* completions of rejected setups */
@@ -751,7 +748,6 @@ struct nd_config {
 	__u8 unused[6];
 };
 
-/* Who caused a command. */
 enum nd_who {
 	ND_WHO_ORIGIN = 1 << 0,	   /* events have a struct nd_origin */
 	ND_WHO_SUBMITTER = 1 << 1, /* bios are followed from their submission */

@@ -163,14 +163,10 @@ static __always_inline struct nd_cell *cell_of(struct nd_slot *s, u32 *saw, stru
 __noinline int add_interval(u32 row, u32 stage, u64 ns)
 {
 	struct nd_cpu *cpu = this_cpu();
-	struct nd_cell *c;
-	u32 index;
+	u32 index = (cpu ? cpu->first_cell : 0) + (row & (ND_MAX_ROWS - 1));
+	struct nd_cell *c = bpf_map_lookup_elem(&cells, &index);
 
-	if (!cpu)
-		return 0;
-	index = cpu->first_cell + (row & (ND_MAX_ROWS - 1));
-	c = bpf_map_lookup_elem(&cells, &index);
-	if (!c)
+	if (!cpu || !c)
 		return 0;
 	if (cfg_mode == ND_MODE_FINE)
 		BELOW(stage, ND_STAGES_FINE);
