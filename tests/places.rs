@@ -11,7 +11,7 @@
 //! tests/places/former.c: a program is preempted while it looks at the former slot of a request. The
 //! slot may have another command by then, which must stay in it. Also flushes whose programs are skipped.
 //!
-//! tests/places/chosen.c: a controller that the filter leaves out, and CPUs that share cells.
+//! tests/places/chosen.c: a controller that the filter leaves out, CPUs that share cells, and batches.
 //!
 //! tests/places/submitters.c: bios wait, are split, and reuse memory. Each request must have the task
 //! that submitted its bio.
@@ -213,7 +213,9 @@ fn usual_patterns_have_reserved_rows() {
 #[test]
 fn commands_are_chosen_and_counted_on_any_cpu() {
     let harness = build::harness("places/chosen.c", "chosen", &[]);
-    for (case, what) in [(1, "a controller that the filter leaves out"), (2, "shared cells")] {
+    let cases =
+        [(1, "a controller that the filter leaves out"), (2, "shared cells"), (3, "a large batch")];
+    for (case, what) in cases {
         let holds = Command::new(&harness).arg(case.to_string()).status().unwrap().success();
         assert!(holds, "{what}");
     }

@@ -128,7 +128,7 @@ static __always_inline int ring_doorbell(u64 rq)
 	for (u32 i = 0; i < ND_TASK_SLOTS; i++) {
 		if (i >= n)
 			return 0;
-		if (i < 32)
+		if (i < 32) /* few batches are larger */
 			announce(t->slot[i], tid, now, beside);
 		else
 			announce_rest(t->slot[i], tid, now, beside);

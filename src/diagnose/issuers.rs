@@ -129,7 +129,7 @@ impl Who {
 }
 
 impl Facts {
-    /// Who issued commands that took these times, all of which are `whole`.
+    /// Who issued commands that took these times. `whole` says what the times add up to.
     pub fn who(&self, whole: &str, times: impl Iterator<Item = (Option<Issuer>, f64)>) -> Who {
         let (mut all, mut processes, mut cgroups) = (0.0, BTreeMap::new(), BTreeMap::new());
         let mut named: HashMap<u32, Issuer> = HashMap::new();

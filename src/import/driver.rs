@@ -140,7 +140,7 @@ pub struct Census {
     pub span: Option<(u64, u64)>,
     /// Of the times.
     pub resolution_ns: u64,
-    /// The tracepoints of which events were read.
+    /// The tracepoints whose events were read.
     pub events: BTreeSet<&'static str>,
     /// The counts of the commands.
     pub ledger: Ledger,

@@ -2,8 +2,8 @@
 /*
  * Marks that the load generator executes inside the guest for the plugin. A mark is an instruction
  * without effect, which the plugin finds when QEMU translates it. On x86,
- * `nopl disp32(%rax,%rax,1)`, holds a number that no compiler uses for padding. That of arm64,
- * `movz xzr`, holds the lower half of the number.
+ * `nopl disp32(%rax,%rax,1)`, it holds a number that no compiler uses for padding. On arm64,
+ * `movz xzr`, it holds the lower half of the number.
  */
 #ifndef ND_BENCH_MARK_H
 #define ND_BENCH_MARK_H

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Commands of a controller that the filter leaves out, and on CPUs that share cells.
+ * Commands of a controller that the filter leaves out, on CPUs that share cells, and in batches.
  * tests/places.rs runs it: chosen CASE ends with 0 if the case holds.
  */
 #define WITH_KFUNC
@@ -105,6 +105,33 @@ static int shared_cells_are_the_same(u32 mode)
 	return first.hist[0].sum_ns && !memcmp(&first, &the_cell, sizeof(first));
 }
 
+/* One doorbell announces each command of a batch of any size, except one that another task has. */
+static int doorbells_are_for_whole_batches(void)
+{
+	u32 tid = this_task(), rung;
+	struct nd_task *t = task_of(tid);
+
+	begin(0, 1);
+	for (u32 n = 1; n <= ND_TASK_SLOTS; n++) {
+		memset(slot_map, 0, sizeof(slot_map));
+		t->tid = tid;
+		t->n = n;
+		rung = 0;
+		for (u32 i = 0; i < n; i++) {
+			t->slot[i] = i;
+			slot_map[i].state = ND_OPEN;
+			slot_map[i].tid = tid + (i == n / 2);
+		}
+		on_doorbell(ND_HOOK_QUEUE_RQS_FEXIT, ACCESS_BTF);
+		for (u32 i = 0; i < n; i++)
+			rung += slot_map[i].doorbell_ns && i != n / 2;
+		if (rung != n - 1 || slot_map[n / 2].doorbell_ns ||
+		    counted(ND_LATE_DOORBELL) != n)
+			return 0;
+	}
+	return 1;
+}
+
 int main(int argc, char **argv)
 {
 	switch (argc == 2 ? atoi(argv[1]) : 0) {
@@ -114,6 +141,8 @@ int main(int argc, char **argv)
 		return !(shared_cells_are_the_same(ND_MODE_TOTAL) &&
 			 shared_cells_are_the_same(ND_MODE_BASIC) &&
 			 shared_cells_are_the_same(ND_MODE_FINE));
+	case 3:
+		return !doorbells_are_for_whole_batches();
 	}
 	return 2;
 }

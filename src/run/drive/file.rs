@@ -390,8 +390,8 @@ impl FileReader {
                 Ok(Some(Item::Event(event))) => {
                     let (at_ns, class) = (event.at_ns, EventClass::of(&event.what));
                     let is_read = self.window.contains(&at_ns);
-                    let is_any = self.selects_all && event.what.is_finished();
-                    let is_selected = is_read && (is_any || self.settings.selects(event));
+                    let is_sure = self.selects_all && event.what.is_finished();
+                    let is_selected = is_read && (is_sure || self.settings.selects(event));
                     if self.redactor.is_some() {
                         self.redacted = Some(event.redacted());
                     }

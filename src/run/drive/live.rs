@@ -298,7 +298,7 @@ impl<'l> LiveRun<'l> {
             let new = !self.without_slots.contains(&controller.instance);
             if !session.place(&controller)? && new {
                 eprint_note(&format!(
-                    "no slots left for {}: its commands are counted as untracked. Start again to                      measure a controller that appeared or got more queues. Classic tracepoints need a                      slot for each tag: `doctor` says what a better method lacks",
+                    "no slots left for {}: its commands count as untracked. Start again, or see `doctor`",
                     controller.name()
                 ));
                 self.without_slots.push(controller.instance);

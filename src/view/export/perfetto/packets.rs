@@ -201,7 +201,7 @@ impl<W: Write> Packets<W> {
         })
     }
 
-    /// Writes the slice of a command, and in it those of its stages, which begin at `first_ns`.
+    /// Writes the slice of a command, and inside it a slice for each stage. The first begins at `first_ns`.
     pub(super) fn slices<N: AsRef<str>>(
         &mut self,
         (track, span): (u64, &Span),
