@@ -19,7 +19,7 @@ use crate::record::args::{RecordOptions, Trigger};
 use crate::record::flight::{Flight, file_name, now};
 use crate::run::drive::{End, Live, Run, Step};
 use crate::run::recording::{FileSettings, FileWriter, Fired};
-use crate::run::start::{CostSample, LiveStacks, Preflight, Session};
+use crate::run::start::{LiveStacks, Preflight};
 use crate::run::{eprint_note, say_ledger};
 
 /// Puts the items of a run into the file.
@@ -35,24 +35,8 @@ struct Recorder<'o> {
     /// `None`: a trigger ends the run.
     flight: Option<Flight>,
     progress: Progress,
-    cost: Cost,
-}
-
-/// What the run costs.
-struct Cost {
     /// CPU time of this process at the start.
-    begin: Duration,
-    sample: Sample,
-}
-
-/// The run time of the programs, for a second.
-enum Sample {
-    /// Not yet.
-    Later,
-    /// Begun.
-    Now(CostSample),
-    /// Nanoseconds per command.
-    Done(f64),
+    cpu_before: Duration,
 }
 
 /// CPU time of this process, all threads.
@@ -62,34 +46,15 @@ fn cpu_time() -> Duration {
     Duration::new(s, 0) + Duration::from_nanos(ns)
 }
 
-impl Cost {
-    /// Once a second: measures from the first turn to the next one, and on until there are commands.
-    fn second(&mut self, session: &Session) -> Result<()> {
-        let next = match &self.sample {
-            Sample::Later => session.sample_cost()?.map(Sample::Now),
-            Sample::Now(sample) => session.ns_per_command(sample)?.map(Sample::Done),
-            Sample::Done(_) => None,
-        };
-        if let Some(next) = next {
-            self.sample = next;
-        }
-        Ok(())
+/// The last line of a run that took this long, and wrote so many bytes.
+fn cost(cpu: Duration, took: Duration, bytes: u64, commands: u64) -> String {
+    let cpu = cpu.as_secs_f64();
+    let share = 100.0 * cpu / took.as_secs_f64().max(0.001);
+    let mut text = format!("cost: {cpu:.2} s of CPU time ({share:.1}% of a CPU)");
+    if commands > 0 {
+        text += &format!(", {:.1} bytes per command", bytes as f64 / commands as f64);
     }
-
-    /// The last line of the run, which took this long and wrote this much.
-    fn text(&self, took: Duration, bytes: u64, commands: u64) -> String {
-        let cpu = cpu_time().saturating_sub(self.begin).as_secs_f64();
-        let share = 100.0 * cpu / took.as_secs_f64().max(0.001);
-        let mut text = format!("cost: {cpu:.2} s of CPU time ({share:.1}% of a CPU)");
-        if commands > 0 {
-            text += &format!(", {:.1} bytes per command", bytes as f64 / commands as f64);
-        }
-        if let Sample::Done(ns) = self.sample {
-            let us = ns / 1e3;
-            text += &format!("; BPF programs {us:.1} us per command (measured on a sample)");
-        }
-        text
-    }
+    text
 }
 
 /// Describes the event, in a few words, if it fires the trigger.
@@ -130,7 +95,7 @@ impl<'o> Recorder<'o> {
                 at: Duration::ZERO,
                 is_terminal: stderr().is_terminal(),
             },
-            cost: Cost { begin: cpu_time(), sample: Sample::Later },
+            cpu_before: cpu_time(),
         }
     }
 
@@ -193,7 +158,6 @@ impl Recorder<'_> {
                     if is_second {
                         self.file.ledger(now, &run.ledger()?);
                         self.progress.show(now, run.shown.commands, self.file.bytes());
-                        run.session().map_or(Ok(()), |session| self.cost.second(session))?;
                     }
                     self.fly(now, run)?;
                     if self.is_done(now) {
@@ -213,7 +177,7 @@ impl Recorder<'_> {
             // stopped soon after a trigger, or it was among the last events
             self.write_ring(end.took, &end.ledger);
         }
-        let Self { mut file, options, progress, cost, flight, .. } = self;
+        let Self { mut file, options, progress, cpu_before, flight, .. } = self;
         // erases its line
         drop(progress);
         if let Some(mut flight) = flight {
@@ -238,7 +202,7 @@ impl Recorder<'_> {
         }
         eprint_note(&text);
         say_ledger(&ledger, options.session.is_verbose());
-        eprint_note(&cost.text(at, file.bytes, kept));
+        eprint_note(&cost(cpu_time().saturating_sub(cpu_before), at, file.bytes, kept));
         Ok(())
     }
 }

@@ -16,7 +16,7 @@ use crate::probe::catalog::CATALOG;
 use crate::probe::plan::{AttachPlan, PointPlan};
 use crate::session::attach;
 pub use crate::session::{
-    Capacity, CostSample, HostSession, Layout, Session, kernel_facts, prepare, target,
+    Capacity, HostSession, Layout, Session, kernel_facts, prepare, target,
 };
 use crate::settings::Settings;
 use crate::symbols::Symbolizer;

@@ -35,7 +35,6 @@ use self::layout::MIN_STRIDE;
 pub use self::layout::{Capacity, Layout, Rings};
 use self::load::create_rings;
 pub use self::load::{Refusal, StartError};
-pub use self::read::CostSample;
 use self::rings::SortedRings;
 use crate::abi::{
     ALL_QUEUES, MAX_CTRLS, NO_SLOT, ctrl_value, event_time, namespace_entry, nd_control,

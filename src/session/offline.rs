@@ -42,9 +42,6 @@ pub struct Layout {
     pub bytes: usize,
 }
 
-/// A sample of the cost of the programs.
-pub enum CostSample {}
-
 /// The events of a session.
 pub enum LiveEvents {}
 
@@ -121,14 +118,6 @@ impl Session {
     }
 
     pub const fn can_read_status(&self) -> bool {
-        match *self {}
-    }
-
-    pub const fn sample_cost(&self) -> Result<Option<CostSample>> {
-        match *self {}
-    }
-
-    pub const fn ns_per_command(&self, _sample: &CostSample) -> Result<Option<f64>> {
         match *self {}
     }
 

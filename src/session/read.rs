@@ -10,7 +10,7 @@ use crate::abi::{
     decode_event, failures, open_command, stack_frames, unfinished, unused_words, words,
 };
 use crate::error::failed;
-use crate::model::counters::{Count, Counters, Failures};
+use crate::model::counters::{Counters, Failures};
 use crate::model::event::{Event, OpenCommand, StackId};
 use crate::model::histogram::Histogram;
 use crate::model::ids::RowKey;
@@ -265,35 +265,6 @@ impl Session {
         Some(RunTimes { runs, elapsed_ns: u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX) })
     }
 
-    /// Makes the kernel measure run times until [`Session::ns_per_command`]. `None`: it refuses.
-    ///
-    /// # Errors
-    /// If the counters cannot be read.
-    pub fn sample_cost(&self) -> Result<Option<CostSample>> {
-        let Some(stats) = enable_stats() else {
-            return Ok(None);
-        };
-        Ok(Some(CostSample { _stats: stats, before: self.cost()? }))
-    }
-
-    /// Run time of the programs per command since the start of the sample, in nanoseconds. `None`: there was
-    /// no command.
-    ///
-    /// # Errors
-    /// If the counters cannot be read.
-    pub fn ns_per_command(&self, sample: &CostSample) -> Result<Option<f64>> {
-        let (before, now) = (sample.before, self.cost()?);
-        let commands = now.1.saturating_sub(before.1);
-        let ns = now.0.saturating_sub(before.0);
-        Ok((commands > 0).then(|| ns as f64 / commands as f64))
-    }
-
-    /// Run time of the programs so far, as far as it was measured, and finished commands.
-    fn cost(&self) -> Result<(u64, u64)> {
-        let ns = self.infos().iter().map(|(_, info)| info.run_time_ns).sum();
-        Ok((ns, self.counters()?.get(Count::Finished)))
-    }
-
     /// The kernel's information about each program of the plan.
     fn infos(&self) -> Vec<(usize, bpf_prog_info)> {
         let mut infos = Vec::new();
@@ -328,13 +299,6 @@ impl Session {
         }
         missed
     }
-}
-
-/// A sample of the run time of the programs, which costs a clock reading at the start and the end of each.
-pub struct CostSample {
-    /// The kernel measures while it is open.
-    _stats: OwnedFd,
-    before: (u64, u64),
 }
 
 fn counters(cpus: &MapHandle, count: u32) -> Result<Counters> {
