@@ -10,7 +10,8 @@ attributed  the part of these in kernel symbols that run (almost) only while the
             programs, their trampolines, helpers, maps, stack walks, its reads. Random or additional
             work of the rest of the kernel is excluded. Compare tools by this number.
 in path     the part of the attributed instructions on the CPU of the load, which delays a command. The
-            tool itself runs on another CPU.
+            tool itself runs on another CPU. Of a kernel function, the run with the fewest instructions,
+            and only if it adds one per command: other work in the background only adds.
 user        instructions in user space, per command that the tool saw
 """
 
@@ -33,6 +34,8 @@ STALLED = "its disk stood still"
 RARE = 0.5
 # Every BPF program runs between these. The load without a tool uses them too.
 SHARED = ("__rcu_read_lock", "__rcu_read_unlock")
+# The names of programs and of what calls them.
+PROGRAMS = ("bpf_prog_", "bpf_trampoline_", "bpf_dispatcher_")
 # The number of symbols of each tool in the JSON.
 TOP = 25
 # Fields of the log about the machine,
@@ -143,12 +146,29 @@ class Bare:
         self.total = statistics.median(run.user + run.kernel for run in runs)
         self.user = statistics.median(run.user for run in runs)
         self.symbols = medians([run.symbols for run in runs])
-        self.in_path = medians([run.in_path for run in runs])
+        self.in_path = [run.in_path for run in runs]
 
-    def attributed(self, counts, bare):
-        """The part of the counts that runs only with a tool; `bare` has the counts without one."""
-        mine = [n for n in counts.keys() | bare.keys() if self.symbols.get(n, 0) < RARE or n in SHARED]
-        return sum(counts[name] - bare.get(name, 0) for name in mine)
+    def is_attributed(self, name):
+        """Whether the symbol runs only with a tool."""
+        return self.symbols.get(name, 0) < RARE or name in SHARED
+
+    def attributed(self, counts):
+        """The part of the counts that runs only with a tool."""
+        names = filter(self.is_attributed, counts.keys() | self.symbols.keys())
+        return sum(counts[name] - self.symbols.get(name, 0) for name in names)
+
+    def in_path_of(self, runs):
+        """The attributed part on the CPU of the load."""
+        names = set(filter(self.is_attributed, set().union(*(run.in_path for run in runs))))
+        programs = {name for name in names if name.startswith(PROGRAMS)}
+        counts = [run.in_path for run in runs]
+
+        def extra(name):
+            fewest, bare = (min(count[name] for count in which) for which in (counts, self.in_path))
+            return fewest - bare
+
+        kernel = sum(n for n in map(extra, names - programs) if n >= 1)
+        return round(statistics.median(sum(count[name] for name in programs) for count in counts) + kernel, 1)
 
 
 def medians(counters):
@@ -176,8 +196,8 @@ def judge_tool(tool, runs, starts, bare):
     top = sorted(grown, key=lambda name: -abs(grown[name]))[:TOP]
     return line | {
         "added": spread(run.user + run.kernel - bare.total for run in runs),
-        "attributed": spread(bare.attributed(run.symbols, bare.symbols) for run in runs),
-        "in_path": spread(bare.attributed(run.in_path, bare.in_path) for run in runs),
+        "attributed": spread(bare.attributed(run.symbols) for run in runs),
+        "in_path": bare.in_path_of(runs),
         "user_per_event": spread((run.user - bare.user) / share_seen for run in runs),
         "starts": fine,
         "symbols": {name: round(grown[name], 1) for name in top},
@@ -210,7 +230,7 @@ def cells(tool, counted):
     """A tool's cells after its name: the counts in `counted`, then all of MEASURED."""
     if "gone" in tool:
         return [STALLED if tool["gone"] == STALLED else "does not run here"] + [""] * (len(counted) + len(MEASURED) - 1)
-    instructions = [str(round(tool[key]["median"])) for key in counted]
+    instructions = [str(round(tool[key]["median"] if isinstance(tool[key], dict) else tool[key])) for key in counted]
     counts = ["?" if tool[key] is None else str(tool[key]) for key in ("seen", "lost", "issued")]
     memory = [f"{tool[key] * 1024 / 1e6:.1f}" for key in ("peak_rss_kib", "maps_kib")]
     return instructions + counts + [str(tool["start_ms"])] + memory
