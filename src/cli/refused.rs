@@ -194,8 +194,11 @@ fn unknown(refused: &ClapError, words: &[OsString]) -> Option<String> {
         return Some(format!("give a command for {word}, as in `nvme-deep diagnose {word}`"));
     }
     let similar = match refused.get(similar) {
-        Some(ContextValue::String(one)) => Some(one),
-        Some(ContextValue::Strings(all)) => all.iter().find(|name| *name != "dist"),
+        _ if word == "--no-color" => Some("--color never"),
+        Some(ContextValue::String(one)) => Some(one.as_str()),
+        Some(ContextValue::Strings(all)) => {
+            all.iter().map(String::as_str).find(|name| *name != "dist")
+        }
         _ => None,
     };
     let what = match word.starts_with('-') || what == "command" {

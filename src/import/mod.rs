@@ -64,9 +64,9 @@ fn format_of(text: &str) -> Option<Format> {
 }
 
 /// What can be imported, for an error.
-const EXPECTED: &str = "it has no line of nvme:* tracepoints (ftrace, trace-cmd, perf script, perf \
-                        trace), of blkparse, of QEMU's pci_nvme_* trace events, of spdk_trace, or of \
-                        kvm:* tracepoints";
+const EXPECTED: &str = "no line of it has a known format: nvme:* tracepoints (ftrace, trace-cmd, perf \
+                        script, perf trace), blkparse, QEMU's pci_nvme_* events, spdk_trace, or kvm:* \
+                        tracepoints";
 
 fn settings<'a>(args: &'a ImportArgs, path: &'a Path) -> FileSettings<'a> {
     FileSettings::whole(path, args.force, std::slice::from_ref(&args.text))

@@ -5,8 +5,7 @@
 #
 # Environment: CPUS (2 8 16): a guest for each number; COUNT (500) commands of each CPU; ONLY: a regular
 # expression for the names of tools; LIMIT: fails if the programs of a mode of ours have more such stores
-# per command; CONTROLLERS (1): with 16 of 48 queues each (APPEND='nvme.write_queues=16
-# nvme.poll_queues=16'), tags share slots and CPUs share cells; NVME_DEEP_BIN: another binary to measure.
+# per command; CONTROLLERS (1); POSSIBLE: CPUs that may appear; NVME_DEEP_BIN: another binary to measure.
 set -euo pipefail
 : "${CONTROLLERS:=1}"
 
@@ -43,7 +42,7 @@ for cpus in ${CPUS:-2 8 16}; do
         printf ' %q' "BUILT=$built" "CPUS=$cpus" "COUNT=${COUNT:-500}" "ONLY=${ONLY:-}"
         printf '\nexec /bin/bash %q\n' "$here/lines-guest.sh"
     } >"$share/run.sh"
-    SMP=$cpus ACCEL=tcg,thread=single TIMEOUT=${TIMEOUT:-3600} BOOT_LIMIT=600 "$here/../vm/boot.sh" \
+    SMP=$cpus${POSSIBLE:+,maxcpus=$POSSIBLE} ACCEL=tcg,thread=single TIMEOUT=${TIMEOUT:-3600} BOOT_LIMIT=600 "$here/../vm/boot.sh" \
         "$kernel" "$share" "${controllers[@]}" -plugin "$built/lines.so,out=$share/counts"
     results+=("$share")
 done

@@ -30,8 +30,10 @@ pub enum Wake {
 /// Called before the second signal ends the process.
 pub static BEFORE_EXIT: OnceLock<fn()> = OnceLock::new();
 
-/// Sends [`Wake::Stop`] for the signals that end the run. The second signal ends the process at
-/// once.
+/// `timeout` sends its signal twice, to the process and to its group. This is one request to stop.
+const ONE_REQUEST: Duration = Duration::from_millis(300);
+
+/// Sends [`Wake::Stop`] for the signals that end the run. A later second signal ends the process at once.
 ///
 /// # Errors
 /// If the kernel refuses.
@@ -39,8 +41,9 @@ pub fn stop_signals(sender: Sender<Wake>) -> Result<()> {
     let mut signals =
         Signals::new([SIGINT, SIGTERM, SIGHUP]).context("failed to listen for signals")?;
     thread::spawn(move || {
-        for (n, _) in signals.forever().enumerate() {
-            if n > 0 {
+        let mut first = None;
+        for _ in signals.forever() {
+            if first.get_or_insert_with(Instant::now).elapsed() > ONE_REQUEST {
                 if let Some(restore) = BEFORE_EXIT.get() {
                     restore();
                 }

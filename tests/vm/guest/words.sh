@@ -21,6 +21,13 @@ for signal in INT TERM HUP; do
     sleep 1
     stop "$signal"
 done
+# as `timeout` does, which signals the process and its group: two signals, and one request to stop
+tool twice latency --json 0.3
+traced
+sleep 1
+kill -INT "$tool_pid"
+kill -TERM "$tool_pid"
+finished
 tool duration latency --stages --json --duration 1s
 finished
 tool count latency --stages 0.4 3

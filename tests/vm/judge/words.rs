@@ -34,6 +34,7 @@ fn every_end_is_a_final_report_and_nothing_stays_attached(outcome: &Outcome) {
         assert!(run.rows().iter().any(|r| number(r, "count") > 0), "{signal}");
         assert!(run.talk.contains("Ctrl-C"), "{signal}: {}", run.talk);
     }
+    ToolRun::read(outcome, "signals", "twice").assert_exact("twice");
     let run = ToolRun::read(outcome, "signals", "duration");
     run.assert_exact("duration");
     assert_eq!(run.reports.len(), 1);
