@@ -65,15 +65,15 @@ test-fast: deps ## check format and lints, run the tests that need no guest
 	cargo fmt --check
 	clang-format --dry-run -Werror $(wildcard bpf/*.c bpf/include/*.h tests/bench/*.c tests/bench/*.h tests/bench/*/*.c)
 	cargo clippy --all-targets --locked -- -D warnings
-# without live: a program that reads recordings; before the other build, which guests run
+# without live: a program that reads recordings; test-all runs it
 	cargo clippy --locked --no-default-features -- -D warnings
-	cargo test --locked --no-default-features --test from
 	cargo test --locked
 	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps
 	@$(MAKE) --no-print-directory check-exports
 
+# the binary that the tests run: `cargo build` would make another one, without the features of their crates
 check-exports: deps ## compare exports with the recordings, by pyarrow, DuckDB and others (pip)
-	cargo build --locked
+	cargo test --locked --test from --no-run
 	@tests/exports/check.sh target/debug/nvme-deep
 
 # all tests of a suite wait for its guest, and two guests run at a time: tests/vm/judge/guest.rs. Each test has
@@ -113,6 +113,7 @@ test-all: test-fast test-cost build debug-arm64 shapes ## run test-fast, test-co
 	@$(SUBMAKE) archive
 	cargo test --locked --test all -- --ignored a_browser
 	cargo test --release --locked --lib costs_at_most -- --ignored --nocapture
+	cargo test --locked --no-default-features --test from
 	cargo test --locked --test vm -- --ignored --test-threads=$(GUEST_THREADS)
 
 bench: build ## count what we and other tools cost, in a guest (KERNEL=6.12, or one of arm64)

@@ -139,17 +139,18 @@ fn found(comparisons: u64, recordings: u64, model: &Model, factor: f64) -> usize
     (0..comparisons).filter(is_found).count()
 }
 
+/// `make test-diff` has more pairs.
 #[test]
 fn at_most_5_percent_of_equal_pairs_raise_any_alarm() {
     let model = Model { seconds: 15.0, iops: 400.0, ..DEFAULT };
-    let alarms = alarms(100, 1, &model);
-    assert!(alarms <= 5, "{alarms} of 100 pairs");
+    let alarms = alarms(40, 1, &model);
+    assert!(alarms <= 2, "{alarms} of 40 pairs");
 }
 
 #[test]
 fn a_device_slower_by_10_percent_is_found() {
-    let found = found(40, 1, &DEFAULT, 1.1);
-    assert!(found >= 38, "{found} of 40");
+    let found = found(10, 1, &DEFAULT, 1.1);
+    assert!(found >= 9, "{found} of 10");
 }
 
 /// A model of so many seconds, whose level lasts so long.
@@ -244,7 +245,7 @@ fn devices_of_one_machine(seed: u64, factor: f64) -> [Side; 2] {
 #[test]
 fn devices_of_the_same_recording_are_compared_slice_by_slice() {
     let changed = |factor: f64, paired| {
-        let seeds = 0..50;
+        let seeds = 0..15;
         let is_changed = |seed: &u64| {
             let [a, b] = devices_of_one_machine(*seed, factor);
             compare(&a, &b, LEAST, paired).changed_rows() > 0
@@ -252,9 +253,9 @@ fn devices_of_the_same_recording_are_compared_slice_by_slice() {
         seeds.filter(is_changed).count()
     };
     let (alarms, found) = (changed(1.0, true), changed(1.1, true));
-    assert!(alarms <= 2 && found >= 48, "{alarms} {found}");
+    assert!(alarms <= 1 && found >= 14, "{alarms} {found}");
     let unpaired = changed(1.1, false);
-    assert!(unpaired < 25, "{unpaired}");
+    assert!(unpaired < 8, "{unpaired}");
 }
 
 #[test]
@@ -290,7 +291,7 @@ fn a_stage_that_was_observed_for_other_commands_makes_no_claim() {
 /// With many comparisons an interval can exclude 1 by chance: what differs, but is not proven.
 #[test]
 fn a_difference_that_only_its_own_interval_shows_is_unsure_and_no_change() {
-    let diffs = (0..20).map(|n| {
+    let diffs = (0..10).map(|n| {
         let slower = Model { device_ns: 204e3, seconds: 15.0, ..DEFAULT };
         diff(&side(&Model { seconds: 15.0, ..DEFAULT }, [n]), &side(&slower, [100 + n]))
     });

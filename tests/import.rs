@@ -319,17 +319,6 @@ fn doorbells_are_read_from_perf_trace() {
     assert_eq!((&report["commands"], kinds(report)), (&1.into(), vec![]));
 }
 
-#[test]
-fn the_recording_is_new_unless_forced_and_host_import_is_the_same() {
-    let dir = TempDir::new().unwrap();
-    let file = dir.path().join("q.nvd");
-    let import = format!("import tests/host/qemu.log -o {}", file.display());
-    assert_eq!(run(&import).code, Some(0));
-    run(&import).refuses(2, "--force");
-    assert_eq!(run(&format!("host {import} --force")).code, Some(0));
-    assert!(Path::new(&file).exists());
-}
-
 const SETUP: &str =
     "nvme_setup_cmd: nvme0: disk=nvme0n1, qid=1, cmdid=7, nsid=1, flags=0x0, meta=0x0, cmd=";
 const READ: &str = "(nvme_cmd_read slba=8, len=7, ctrl=0x0, dsmgmt=0, reftag=0)";

@@ -4,9 +4,6 @@
 
 mod rule;
 
-use std::fs;
-use std::fs::read_to_string;
-
 use nvme_deep::model::event::{Event, EventKind};
 use nvme_deep::recording::RunInfo;
 use serde_json::Value;
@@ -66,27 +63,10 @@ fn the_intervals_add_up_to_the_run() {
 }
 
 #[test]
-fn the_text_fits_the_screen() {
-    for words in ["", "-v"] {
-        let text = pattern(&format!("{words} --from {MIXED}")).out;
-        assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
-        assert!(text.contains("sequential") && text.contains("accuracy"), "{text}");
-    }
-}
-
-#[test]
-fn the_picture_replaces_no_file_unless_it_must() {
-    let dir = TempDir::new().unwrap();
-    let out = dir.path().join("out.svg");
-    let words = format!("--from {MIXED} -o {}", out.display());
-    let said = pattern(&words);
-    assert!(said.err.contains(" rows, "), "{}", said.err);
-    let svg = read_to_string(&out).unwrap();
+fn the_picture_is_of_one_recording() {
+    let svg = pattern(&format!("--from {MIXED} -o -")).out;
     assert!(svg.contains("sequential commands</title>"), "{svg}");
-    run(&format!("pattern {words}")).refuses(2, "exists: give another file, or --force");
-    pattern(&format!("{words} --force"));
-    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
-    run(&format!("pattern {words} --force --from tests/exports/none.nvd"))
+    run(&format!("pattern --from {MIXED} tests/exports/none.nvd -o -"))
         .refuses(2, "-o shows one recording");
 }
 
@@ -110,8 +90,6 @@ fn commands_that_are_forgotten_are_counted() {
         0
     });
     let file = path.display();
-    let report = reports(&format!("--from {file}")).remove(0);
-    assert_eq!(report["forgotten"], most, "{report}");
     let says = format!("too small depths: {most} commands without an end were forgotten");
     let text = pattern(&format!("--from {file}")).out;
     assert!(text.contains(&says), "{text}");

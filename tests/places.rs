@@ -25,12 +25,18 @@
 //!
 //! tests/places/rows.c: few rows for many patterns of points. Each command must have a row.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::LazyLock;
 
 use nvme_deep::probe::catalog::number_of;
 
 use crate::parity::build;
+
+// several tests run these; each takes seconds to compile
+static FAULTS: LazyLock<PathBuf> =
+    LazyLock::new(|| build::harness("places/faults.c", "faults", &[]));
+static ROWS: LazyLock<PathBuf> = LazyLock::new(|| build::harness("places/rows.c", "rows", &[]));
 
 /// The programs, by their names in src/probe/catalog.rs.
 const PROGRAMS: [&str; 13] = [
@@ -126,11 +132,11 @@ fn without_forgetting_they_would_not_be() {
 
 #[test]
 fn whatever_is_skipped_each_command_is_counted_once_and_no_point_is_anothers() {
-    let harness = build::harness("places/faults.c", "faults", &[]);
+    let harness = &*FAULTS;
     let (mut commands, mut points) = (0, 0);
     for (n, ignoring) in skipped().iter().enumerate() {
         for mode in 0..3 {
-            let run = Faults::run(&harness, n as u64, mode, ignoring, 7);
+            let run = Faults::run(harness, n as u64, mode, ignoring, 7);
             assert!(run.is_true(), "{ignoring:?}, mode {mode}: {run:?}");
             // only a skipped setup or completion leaves commands without a latency
             let essential = ["setup_out_btf", "complete_btf"];
@@ -147,7 +153,7 @@ fn whatever_is_skipped_each_command_is_counted_once_and_no_point_is_anothers() {
 /// setup or a requeue is skipped.
 #[test]
 fn the_set_up_may_change_the_generation_as_well() {
-    let harness = build::harness("places/faults.c", "faults-old", &[]);
+    let harness = &*FAULTS;
     let observed = ["start_btf", "setup_out_btf", "requeue_btf"];
     let (mut old_points, mut new_points) = (0, 0);
     for (n, ignoring) in skipped().iter().enumerate() {
@@ -155,13 +161,13 @@ fn the_set_up_may_change_the_generation_as_well() {
             continue;
         }
         for seed in [2 * n, 2 * n + 1] {
-            let [old, new] = [15, 7].map(|on| Faults::run(&harness, seed as u64, 2, ignoring, on));
+            let [old, new] = [15, 7].map(|on| Faults::run(harness, seed as u64, 2, ignoring, on));
             assert!(old.is_true(), "{ignoring:?}, seed {seed}: {old:?}");
             old_points += old.points;
             new_points += new.points;
         }
         for mode in 0..2 {
-            let old = Faults::run(&harness, n as u64, mode, ignoring, 15);
+            let old = Faults::run(harness, n as u64, mode, ignoring, 15);
             assert!(old.is_true(), "{ignoring:?}, mode {mode}: {old:?}");
         }
     }
@@ -180,10 +186,10 @@ fn a_former_slot_is_left_to_its_new_command() {
 
 #[test]
 fn rows_do_not_run_out_because_of_rare_patterns() {
-    let harness = build::harness("places/rows.c", "rows", &[]);
+    let harness = &*ROWS;
     for seed in 0..10 {
         for mode in 0..4 {
-            let [commands, no_row, fewer, wrong, _] = numbers(&harness, &[seed, 20_000, mode, 1]);
+            let [commands, no_row, fewer, wrong, _] = numbers(harness, &[seed, 20_000, mode, 1]);
             let context = format!("seed {seed}, mode {mode}");
             assert_eq!((no_row, wrong), (0, 0), "{context}");
             // with the total only, there are hardly any patterns
@@ -197,10 +203,10 @@ fn rows_do_not_run_out_because_of_rare_patterns() {
 /// Where points are rarely missing, kinds of commands that come late have reserved rows for all their points.
 #[test]
 fn usual_patterns_have_reserved_rows() {
-    let harness = build::harness("places/rows.c", "rows-usual", &[]);
+    let harness = &*ROWS;
     for mode in [2, 3] {
         let reserved = |seed| {
-            let [_, no_row, _, wrong, usual] = numbers(&harness, &[seed, 20_000, mode, 40]);
+            let [_, no_row, _, wrong, usual] = numbers(harness, &[seed, 20_000, mode, 40]);
             assert_eq!((no_row, wrong), (0, 0), "seed {seed}, mode {mode}");
             usual
         };
@@ -223,11 +229,11 @@ fn commands_are_chosen_and_counted_on_any_cpu() {
 
 #[test]
 fn a_missed_command_has_no_doorbell_after_its_end() {
-    let harness = build::harness("places/faults.c", "faults-late", &[]);
+    let harness = &*FAULTS;
     for mode in 1..3 {
         let ignoring = ["cqe_btf", "cqe_second", "complete_btf"];
         for seed in 0..8 {
-            let run = Faults::often(&harness, [seed, mode, 7, 3], &ignoring);
+            let run = Faults::often(harness, [seed, mode, 7, 3], &ignoring);
             assert!(run.is_true() && run.unmeasured > 100, "{mode}: {run:?}");
         }
     }
@@ -236,11 +242,11 @@ fn a_missed_command_has_no_doorbell_after_its_end() {
 /// A CQE shows that the slot's command is over, if the next setup was skipped as well.
 #[test]
 fn a_cqe_is_not_that_of_the_command_before() {
-    let harness = build::harness("places/faults.c", "faults-cqe", &[]);
+    let harness = &*FAULTS;
     let ignoring = ["setup_out_btf", "complete_btf"];
     for mode in 0..3 {
         for seed in 0..8 {
-            let run = Faults::often(&harness, [seed, mode, 7, 4], &ignoring);
+            let run = Faults::often(harness, [seed, mode, 7, 4], &ignoring);
             assert!(run.is_true() && run.unmeasured > 1000, "{mode}: {run:?}");
         }
     }
@@ -249,10 +255,10 @@ fn a_cqe_is_not_that_of_the_command_before() {
 /// The idle task has the same number on each CPU.
 #[test]
 fn a_submission_from_idle_cpus_has_its_own_doorbell() {
-    let harness = build::harness("places/faults.c", "faults-idle", &[]);
+    let harness = &*FAULTS;
     for switches in [16, 16 | 7] {
         for mode in 1..3 {
-            let run = Faults::run(&harness, 3, mode, &[], switches);
+            let run = Faults::run(harness, 3, mode, &[], switches);
             assert!(run.is_true(), "switches {switches}, mode {mode}: {run:?}");
         }
     }
@@ -261,7 +267,7 @@ fn a_submission_from_idle_cpus_has_its_own_doorbell() {
 /// Validates the test above: without one of the checks it must fail.
 #[test]
 fn without_its_checks_commands_or_points_would_be_wrong() {
-    let harness = build::harness("places/faults.c", "faults-not", &[]);
+    let harness = &*FAULTS;
     for (switches, ignoring) in [
         (6, "setup_out_btf"),
         (6, "complete_btf"),
@@ -269,25 +275,25 @@ fn without_its_checks_commands_or_points_would_be_wrong() {
         (5, "queue_rqs_fexit"),
         (3, "irq_out_fexit"),
     ] {
-        let run = Faults::run(&harness, 1, 2, &[ignoring], switches);
+        let run = Faults::run(harness, 1, 2, &[ignoring], switches);
         assert!(!run.is_true(), "{ignoring}: {run:?}");
-        assert!(Faults::run(&harness, 1, 2, &[ignoring], 7).is_true());
+        assert!(Faults::run(harness, 1, 2, &[ignoring], 7).is_true());
     }
 }
 
 /// The driver announces a command that a filter rejects together with the others.
 #[test]
 fn a_filter_makes_no_doorbell_unsure() {
-    let harness = build::harness("places/faults.c", "faults-filter", &[]);
+    let harness = &*FAULTS;
     for mode in 1..3 {
-        let of = |switches| Faults::run(&harness, 5, mode, &[], switches);
+        let of = |switches| Faults::run(harness, 5, mode, &[], switches);
         let (all, filtered) = (of(7), of(7 | 32));
         assert!(filtered.is_true() && filtered.completed < all.completed * 6 / 10);
         let share = |run: &Faults| run.unsure * 1000 / run.completed;
         let shares = (share(&filtered), share(&all));
         assert!(shares.0 < shares.1 + 20, "of a thousand: {shares:?}");
         for (seed, program) in PROGRAMS.iter().enumerate() {
-            let run = Faults::run(&harness, seed as u64, mode, &[program], 7 | 32);
+            let run = Faults::run(harness, seed as u64, mode, &[program], 7 | 32);
             assert!(run.is_true(), "{program}, mode {mode}: {run:?}");
         }
     }

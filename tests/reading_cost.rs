@@ -53,7 +53,7 @@ fn a_line_costs_no_more_than_it_may() {
     let dir = TempDir::new().unwrap();
     let mut run = Run { seconds: 10, reads: 1000, keep: None, info: info() };
     run.info.stage_set = StageSet::Basic;
-    let files = [10, 60].map(|seconds| {
+    let files = [5, 25].map(|seconds| {
         run.seconds = seconds;
         let path = dir.path().join(seconds.to_string());
         record(&path, &run, &mut |_| {});
@@ -71,7 +71,7 @@ fn a_line_costs_no_more_than_it_may() {
     ] {
         let words: Vec<&str> = words.split(' ').collect();
         let [small, large] = [&files[0], &files[1]].map(|f| instructions(&words, f, dir.path()));
-        let each = (large - small) / 50_000;
+        let each = (large - small) / 20_000;
         eprintln!("{each:5} {}", words.join(" "));
         let most = match words[0] {
             "trace" if words.contains(&"--json") => JSON,

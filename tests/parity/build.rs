@@ -14,7 +14,7 @@ pub fn harness(source: &str, name: &str, flags: &[&str]) -> PathBuf {
     let cc = env::var_os("CC").unwrap_or_else(|| "cc".into());
     let object = fresh.with_extension("o");
     let build = Command::new(&cc)
-        .args(["-std=gnu11", "-O2", "-w", "-c", "-o"])
+        .args(["-std=gnu11", "-O1", "-w", "-c", "-o"])
         .arg(&object)
         .args(flags)
         .arg("-I")

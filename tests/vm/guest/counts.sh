@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Every command is counted: submission methods, schedulers and jobs, on a device without latency
-# (where the interrupt races with everything). Three tools run at a time, one per stage set.
+# Every command is counted: submission methods and schedulers, four jobs at a time, on a device without
+# latency (where the interrupt races with everything). Three tools run at a time, one per stage set.
+# methods.sh has single jobs.
 . "$(dirname "$0")/lib.sh"
 dev=$(disk nvme0)
 queue=/sys/block/$dev/queue
@@ -15,25 +16,23 @@ three_tools() {
 
 for scheduler in none mq-deadline; do
     echo "$scheduler" >"$queue/scheduler"
-    for jobs in 1 4; do
-        begin "mixed-$scheduler-$jobs"
-        three_tools
-        stat_of before "$dev"
-        for engine in aio1 aio16 uring16 psync; do
-            batch=(--iodepth=32 --iodepth_batch_submit=16 --iodepth_batch_complete_min=1
-                --iodepth_batch_complete_max=16)
-            case $engine in
-                aio1) how=(--ioengine=libaio --iodepth=1) ;;
-                aio16) how=(--ioengine=libaio "${batch[@]}") ;;
-                uring16) how=(--ioengine=io_uring "${batch[@]}") ;;
-                psync) how=(--ioengine=psync) ;;
-            esac
-            load "$engine" --filename="/dev/$dev" --rw=randrw --bs=4k --numjobs="$jobs" \
-                --number_ios=$((1000 / jobs)) --size=1g --fsync=40 "${how[@]}"
-        done
-        stat_of after "$dev"
-        stop
+    begin "mixed-$scheduler"
+    three_tools
+    stat_of before "$dev"
+    for engine in aio1 aio16 uring16 psync; do
+        batch=(--iodepth=32 --iodepth_batch_submit=16 --iodepth_batch_complete_min=1
+            --iodepth_batch_complete_max=16)
+        case $engine in
+            aio1) how=(--ioengine=libaio --iodepth=1) ;;
+            aio16) how=(--ioengine=libaio "${batch[@]}") ;;
+            uring16) how=(--ioengine=io_uring "${batch[@]}") ;;
+            psync) how=(--ioengine=psync) ;;
+        esac
+        load "$engine" --filename="/dev/$dev" --rw=randrw --bs=4k --numjobs=4 --number_ios=250 --size=1g \
+            --fsync=40 "${how[@]}"
     done
+    stat_of after "$dev"
+    stop
 done
 
 echo none >"$queue/scheduler"

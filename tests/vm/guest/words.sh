@@ -15,7 +15,8 @@ module_users >"$case_dir/users.before"
 fio --name=load --filename="/dev/$(disk nvme0)" --rw=randrw --bs=4k --size=1g --direct=1 \
     --ioengine=libaio --iodepth=16 --time_based --runtime=120 --thread=1 >/dev/null 2>&1 &
 load_pid=$!
-for signal in INT TERM HUP; do
+# `stop` sends INT in all other cases
+for signal in TERM HUP; do
     tool "$signal" latency --stages=fine --json 0.3
     traced
     sleep 1
@@ -34,15 +35,10 @@ tool count latency --stages 0.4 3
 finished
 tool delta latency --stages --json --delta 0.4 3
 finished
-# piped NAME LINES SUBCOMMAND...: the reader goes after some lines
-piped() {
-    local name=$1 lines=$2 status=0
-    shift 2
-    "$NVME_DEEP" "$@" --json 2>"$case_dir/$name.err" | head -n "$lines" >"$case_dir/$name.out" || status=$?
-    echo "$status" >"$case_dir/$name.status"
-}
-piped pipe 1 latency --stages 0.2
-piped tracepipe 5 trace --stages
+# the reader goes after some lines
+status=0
+"$NVME_DEEP" trace --stages --json 2>"$case_dir/pipe.err" | head -n 5 >"$case_dir/pipe.out" || status=$?
+echo "$status" >"$case_dir/pipe.status"
 kill "$load_pid"
 wait "$load_pid" || true
 module_users >"$case_dir/users.after"

@@ -193,7 +193,9 @@ super::on_kernels! {
     ] {
         on_6_12 "6.12" | only_in_test_all on_6_1 "6.1"
     }
-    fabrics FABRICS [fabrics_have_no_doorbell] { on_6_12 "6.12" | only_in_test_all on_6_1 "6.1" }
+    fabrics FABRICS [fabrics_have_no_doorbell] {
+        | only_in_test_all on_6_12 "6.12" on_6_1 "6.1"
+    }
     requeue REQUEUE [a_requeue_is_one_command_that_waited] {
         | only_in_test_all on_6_12 "6.12" on_6_1 "6.1"
     }

@@ -338,7 +338,7 @@ super::on_kernels! {
     }
     waits WAITS [each_cause_is_named_alone] { | only_in_test_all on_6_12 "6.12" on_7_x "7.x" }
     above ABOVE [each_cause_is_named_alone] {
-        on_6_12 "6.12" | only_in_test_all on_6_1 "6.1" on_7_x "7.x"
+        | only_in_test_all on_6_12 "6.12" on_6_1 "6.1" on_7_x "7.x"
     }
     devices DEVICES [each_cause_is_named_alone] {
         | only_in_test_all on_6_12 "6.12" on_6_1 "6.1" on_7_x "7.x"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Recordings: the same commands as a trace beside them and as fio issued; every view of them;
-//! `--tee` and `--from` print the same bytes; what is left of an interrupted or damaged file.
+//! `--tee` and `--from` print the same bytes; what is left of an interrupted file.
 
 use std::collections::BTreeMap;
 
@@ -22,8 +22,6 @@ const RECORDINGS: Suite = Suite {
     )
 };
 
-const SETS: [&str; 2] = ["fine", "none"];
-
 /// The commands of a trace by what identifies them, without times.
 fn commands(run: &TraceRun) -> BTreeMap<String, u64> {
     let mut all = BTreeMap::new();
@@ -37,38 +35,35 @@ fn commands(run: &TraceRun) -> BTreeMap<String, u64> {
 }
 
 fn the_same_commands(outcome: &Outcome) {
-    for set in SETS {
-        let case = format!("load-{set}");
-        let [reads, writes, ..] = fio_counts(outcome, &case);
-        let [kernel_reads, kernel_writes, ..] = kernel_counts(outcome, &case);
-        assert_eq!([reads, writes], [kernel_reads, kernel_writes], "{case}");
-        assert_eq!(reads + writes, 3000, "{case}");
-        let live = TraceRun::read(outcome, &case, "trace");
-        let from = TraceRun::read(outcome, &case, "all");
-        assert_eq!(commands(&live), commands(&from), "{case}");
-        assert_eq!(from.of("command").count(), 3000, "{case}");
-        for name in ["lost_completions", "not_written", "undecodable"] {
-            assert_eq!(number(&from.ledger, name), 0, "{case}: {name}");
-        }
-        assert_eq!(from.ledger["balance"]["balanced"], true, "{case}");
-        let said = outcome.text(&case, "record.err");
-        assert!(said.contains("3000 commands in "), "{case}: {said}");
-        assert!(said.contains("exact: 3000 commands, 0 lost"), "{case}: {said}");
-        let stat = outcome.text(&case, "stat.file");
-        let (mode, size) = stat.trim().split_once(' ').unwrap();
-        assert_eq!(mode, "600", "{case}");
-        let size: u64 = size.parse().unwrap();
-        assert!(size < 3000 * 40, "{case}: {size}");
+    let [reads, writes, ..] = fio_counts(outcome, "load");
+    let [kernel_reads, kernel_writes, ..] = kernel_counts(outcome, "load");
+    assert_eq!([reads, writes], [kernel_reads, kernel_writes]);
+    assert_eq!(reads + writes, 3000);
+    let live = TraceRun::read(outcome, "load", "trace");
+    let from = TraceRun::read(outcome, "load", "all");
+    assert_eq!(commands(&live), commands(&from));
+    assert_eq!(from.of("command").count(), 3000);
+    for name in ["lost_completions", "not_written", "undecodable"] {
+        assert_eq!(number(&from.ledger, name), 0, "{name}");
     }
+    assert_eq!(from.ledger["balance"]["balanced"], true);
+    let said = outcome.text("load", "record.err");
+    assert!(said.contains("3000 commands in "), "{said}");
+    assert!(said.contains("exact: 3000 commands, 0 lost"), "{said}");
+    let stat = outcome.text("load", "stat.file");
+    let (mode, size) = stat.trim().split_once(' ').unwrap();
+    assert_eq!(mode, "600");
+    let size: u64 = size.parse().unwrap();
+    assert!(size < 3000 * 40, "{size}");
 }
 
 /// The histogram of single values, as the sum and the count of `latency --from`.
-fn sums(run: &TraceRun, field: &str) -> BTreeMap<String, (u64, u64)> {
+fn sums(run: &TraceRun) -> BTreeMap<String, (u64, u64)> {
     let mut all: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     for command in run.of("command") {
         let sum = all.entry(text(command, "opcode").to_owned()).or_default();
         sum.0 += 1;
-        sum.1 += number(command, field);
+        sum.1 += number(command, "total_ns");
     }
     all
 }
@@ -84,26 +79,21 @@ fn rows(run: &ToolRun) -> BTreeMap<String, (u64, u64)> {
 }
 
 fn rows_are_those_of_the_events(outcome: &Outcome) {
-    for set in SETS {
-        let case = format!("load-{set}");
-        let events = TraceRun::read(outcome, &case, "all");
-        let report = ToolRun::read(outcome, &case, "latency");
-        let field = if set == "none" { "driver_ns" } else { "total_ns" };
-        assert_eq!(rows(&report), sums(&events, field), "{case}");
-        // every stage adds up, by size class
-        let sizes = ToolRun::read(outcome, &case, "sizes");
-        let groups = list(&sizes.last, "groups");
-        let has = |key: &str, bytes: u64| groups.iter().any(|g| g[key] == bytes);
-        assert!(has("max_bytes", 16 << 10) && has("above_bytes", 64 << 10), "{case}: {groups:?}");
-        let of_groups: u64 = groups.iter().map(|g| number(g, "count")).sum();
-        let of_rows: u64 = report.rows().iter().map(|r| number(r, "count")).sum();
-        assert_eq!(of_groups, of_rows, "{case}");
-        for row in report.rows().iter().chain(groups) {
-            let stages = list(row, "stages").iter();
-            let sum: u64 = stages.map(|s| number(s, "sum_ns")).sum();
-            let total = number(whole(row), "sum_ns");
-            assert_eq!(sum, if set == "none" { 0 } else { total }, "{case}: {row}");
-        }
+    let events = TraceRun::read(outcome, "load", "all");
+    let report = ToolRun::read(outcome, "load", "latency");
+    assert_eq!(rows(&report), sums(&events));
+    // every stage adds up, by size class
+    let sizes = ToolRun::read(outcome, "load", "sizes");
+    let groups = list(&sizes.last, "groups");
+    let has = |key: &str, bytes: u64| groups.iter().any(|g| g[key] == bytes);
+    assert!(has("max_bytes", 16 << 10) && has("above_bytes", 64 << 10), "{groups:?}");
+    let of_groups: u64 = groups.iter().map(|g| number(g, "count")).sum();
+    let of_rows: u64 = report.rows().iter().map(|r| number(r, "count")).sum();
+    assert_eq!(of_groups, of_rows);
+    for row in report.rows().iter().chain(groups) {
+        let stages = list(row, "stages").iter();
+        let sum: u64 = stages.map(|s| number(s, "sum_ns")).sum();
+        assert_eq!(sum, number(whole(row), "sum_ns"), "{row}");
     }
 }
 
@@ -222,22 +212,14 @@ fn an_interrupted_file_is_read(outcome: &Outcome) {
     assert_eq!(report.io_counts().values().sum::<u64>(), count as u64);
 }
 
-fn damage_is_reported(outcome: &Outcome) {
-    for (name, why) in [("half", "it is truncated"), ("flipped", "the checksum of a block")] {
-        let run = TraceRun::ended(outcome, "damaged", name, 1);
-        let count = run.of("command").count();
-        assert!(count < 3000, "{name}: {count}");
-        assert!(run.talk.contains(why), "{name}: {}", run.talk);
-    }
-    for (name, words) in [
-        ("newer", "use a newer nvme-deep"),
-        ("exists", "--force to replace it"),
-        ("no-directory", "can't be written"),
+fn refusals_are_one_sentence(outcome: &Outcome) {
+    for (name, code, words) in [
+        ("newer", 2, "use a newer nvme-deep"),
+        ("exists", 2, "--force to replace it"),
+        ("unprivileged", 4, "run it as root"),
     ] {
-        outcome.assert_refused("damaged", name, 2, &[words]);
+        outcome.assert_refused("refused", name, code, &[words]);
     }
-    outcome.assert_refused("damaged", "unprivileged", 4, &["run it as root"]);
-    assert_eq!(outcome.code("damaged", "forced"), 0);
 }
 
 fn a_full_disk_is_an_error(outcome: &Outcome) {
@@ -255,7 +237,7 @@ super::on_kernels! {
         the_same_commands rows_are_those_of_the_events
         what_was_shown_is_printed_again a_choice_is_reported own_commands_are_counted
         stacks_are_counted_again a_trigger_writes_the_ring
-        an_interrupted_file_is_read damage_is_reported a_full_disk_is_an_error
+        an_interrupted_file_is_read refusals_are_one_sentence a_full_disk_is_an_error
     ] {
         on_6_12 "6.12" | only_in_test_all on_6_1 "6.1" on_7_x "7.x"
     }
