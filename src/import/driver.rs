@@ -97,7 +97,8 @@ fn opcode(name: &str, queue: QueueKind) -> Option<Opcode> {
     found.ok()?.first().copied()
 }
 
-fn comm(name: &str) -> [u8; 16] {
+/// The name of a thread, as far as the kernel keeps it.
+pub fn comm(name: &str) -> [u8; 16] {
     let mut comm = [0; 16];
     let kept = name.len().min(15);
     comm[..kept].copy_from_slice(&name.as_bytes()[..kept]);
@@ -158,6 +159,8 @@ pub struct Census {
     pub with_issue: u64,
     /// Older events that were overwritten before the text was read.
     pub overwritten: u64,
+    /// Lines about something else.
+    pub other: u64,
     /// The disks, by controller and namespace: name, bytes of a block or 0.
     disks: BTreeMap<(u32, u32), (String, u32)>,
     /// The controllers.
@@ -170,6 +173,12 @@ impl Census {
     /// The stages that the points of the text make.
     pub fn stage_set(&self) -> StageSet {
         if self.with_issue > 0 { StageSet::Fine } else { StageSet::Basic }
+    }
+
+    /// Adds a disk of blkparse, whose sectors are its blocks.
+    pub fn disk(&mut self, ctrl: u32, name: String) {
+        self.controllers.insert(ctrl);
+        self.disks.insert((ctrl, 1), (name, 512));
     }
 
     /// The controllers and disks.

@@ -10,9 +10,7 @@ use super::driver::Census;
 use super::kvm::KvmTrace;
 use super::lines::{Unread, Unreads};
 use super::spdk::State;
-use crate::model::ledger::HostLedger;
-use crate::model::target::TargetKind;
-use crate::target::Imported;
+use crate::model::ledger::Ledger;
 use crate::units::{counted, nanos};
 use crate::view::header::entry_at;
 use crate::view::json::typed_line;
@@ -22,6 +20,43 @@ use crate::view::theme::Theme;
 
 /// Column of the texts.
 const COLUMN: usize = 12;
+
+/// What was read, and what was not.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Counts {
+    /// Finished commands, or what else there is.
+    pub commands: u64,
+    /// Commands that the text ends before.
+    pub unfinished: u64,
+    /// Interrupts.
+    pub interrupts: u64,
+    /// Ends of commands whose start is not in the text.
+    pub without_begin: u64,
+    /// Commands whose end is not in the text: another command took their place.
+    pub without_end: u64,
+    /// Events that were lost before the text was written, or found no room here.
+    pub lost: u64,
+    /// Lines about commands that could not be used.
+    pub not_read: u64,
+    /// Lines about something else.
+    pub other: u64,
+}
+
+impl Counts {
+    /// The counts of a recording's ledger.
+    pub fn of(ledger: &Ledger) -> Self {
+        let trace = ledger.trace.clone().unwrap_or_default();
+        Self {
+            commands: ledger.matched,
+            unfinished: ledger.in_flight,
+            without_begin: ledger.orphan_completions,
+            without_end: ledger.overwritten + ledger.untracked,
+            lost: trace.lost(),
+            not_read: trace.undecodable,
+            ..Self::default()
+        }
+    }
+}
 
 /// The report.
 #[derive(Default, Serialize)]
@@ -33,7 +68,7 @@ pub struct Report {
     pub what: &'static str,
     /// What was read, and what was not.
     #[serde(flatten)]
-    pub ledger: HostLedger,
+    pub counts: Counts,
     /// Resolution of the times; zero: there are none.
     pub resolution_ns: u64,
     /// What the text lacks, and what follows from that; a sentence each.
@@ -76,33 +111,23 @@ impl Report {
         some(census.without_status, "completion", "the status of {}");
         let early = "{} at its start, which ftrace's ring had overwritten";
         some(census.overwritten, "event", early);
-        let ledger = HostLedger {
-            imported: true,
-            commands: matched,
-            unfinished: ledger.in_flight,
-            without_begin: ledger.orphan_completions,
-            without_end: ledger.overwritten + ledger.untracked,
-            lost: ledger.trace.as_ref().map_or(0, |trace| trace.lost_events),
-            ..HostLedger::default()
-        };
+        Self::of_census("tracepoints of the driver", "command", census, lacks)
+    }
+
+    /// The report on a text with commands of the driver.
+    pub fn of_census(
+        format: &'static str,
+        what: &'static str,
+        census: &Census,
+        lacks: Vec<String>,
+    ) -> Self {
         Self {
-            format: "tracepoints of the driver",
-            what: "command",
-            ledger,
+            format,
+            what,
+            counts: Counts { other: census.other, ..Counts::of(&census.ledger) },
             resolution_ns: census.resolution_ns,
             lacks,
             unread: census.unreads.clone(),
-            ..Self::default()
-        }
-    }
-
-    /// The report on the text of a target.
-    pub fn of_target(imported: &Imported) -> Self {
-        let is_command = imported.target.kind == TargetKind::Qemu;
-        Self {
-            what: if is_command { "command" } else { "request" },
-            ledger: imported.ledger.clone(),
-            resolution_ns: imported.target.resolution_ns,
             ..Self::default()
         }
     }
@@ -113,12 +138,11 @@ impl Report {
         Self {
             format: "tracepoints of KVM",
             what: "doorbell write",
-            ledger: HostLedger {
-                imported: true,
+            counts: Counts {
                 commands: trace.writes(),
                 without_end: trace.incomplete,
                 lost: trace.lost,
-                ..HostLedger::default()
+                ..Counts::default()
             },
             resolution_ns: trace.resolution_ns,
             lacks: (!trace.has_user).then(|| user.to_owned()).into_iter().collect(),
@@ -144,22 +168,22 @@ impl Report {
         table.write(Theme { color: false }, WIDE, out)?;
         let mut entry = |label: &str, text: &str| entry_at(COLUMN, label, text, out);
         entry("format", self.format)?;
-        let ledger = &self.ledger;
-        let mut text = counted(ledger.commands, self.what);
+        let counts = &self.counts;
+        let mut text = counted(counts.commands, self.what);
         for (count, what, how) in [
-            (ledger.unfinished, "start", " without an end before the text ends"),
-            (ledger.without_begin, "end", " without a start"),
-            (ledger.without_end, "start", " without an end"),
-            (ledger.interrupts, "interrupt", ""),
-            (ledger.lost, "event", " lost before the text was written"),
+            (counts.unfinished, "start", " without an end before the text ends"),
+            (counts.without_begin, "end", " without a start"),
+            (counts.without_end, "start", " without an end"),
+            (counts.interrupts, "interrupt", ""),
+            (counts.lost, "event", " lost before the text was written"),
         ] {
             if count > 0 {
                 text += &format!(", {}{how}", counted(count, what));
             }
         }
         entry("read", &text)?;
-        if ledger.other > 0 {
-            let text = format!("{} without further information", counted(ledger.other, "event"));
+        if counts.other > 0 {
+            let text = format!("{} without further information", counted(counts.other, "event"));
             entry("not needed", &text)?;
         }
         match self.resolution_ns {

@@ -38,6 +38,9 @@ impl StackId {
     }
 }
 
+/// The queue of commands whose source has neither queues nor command ids (blkparse).
+pub const NO_QUEUE: u16 = u16::MAX;
+
 /// Identifies a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommandId {
@@ -100,7 +103,7 @@ pub struct Submission {
     pub comm: [u8; 16],
     /// The CPU of the submission.
     pub cpu: u16,
-    /// The stack at submission.
+    /// The stack at submission. In a target: the address of its request.
     pub stack: StackId,
     /// Who caused the command, if that is observed.
     pub origin: Origin,
@@ -290,6 +293,13 @@ pub enum EventKind {
         /// it.
         requested: bool,
     },
+    /// A target raises an interrupt. A vector serves all CQEs of its completion queues.
+    Interrupt {
+        /// Number of the controller in the recording's list.
+        ctrl: u32,
+        /// MSI-X vector.
+        vector: u32,
+    },
 }
 
 /// An event.
@@ -366,6 +376,7 @@ impl EventKind {
             Self::Retry { .. } => "retry",
             Self::AsyncEvent { .. } => "async_event",
             Self::State { .. } => "state",
+            Self::Interrupt { .. } => "interrupt",
         }
     }
 
@@ -382,7 +393,7 @@ impl EventKind {
             | Self::Requeue(id)
             | Self::Retry { id, .. } => Some(id),
             Self::Sq { id, .. } => id.as_ref(),
-            Self::AsyncEvent { .. } | Self::State { .. } => None,
+            Self::AsyncEvent { .. } | Self::State { .. } | Self::Interrupt { .. } => None,
         }
     }
 
@@ -427,9 +438,10 @@ impl EventKind {
     /// The controller of the event.
     pub const fn ctrl(&self) -> u32 {
         match self {
-            Self::AsyncEvent { ctrl, .. } | Self::State { ctrl, .. } | Self::Sq { ctrl, .. } => {
-                *ctrl
-            }
+            Self::AsyncEvent { ctrl, .. }
+            | Self::State { ctrl, .. }
+            | Self::Sq { ctrl, .. }
+            | Self::Interrupt { ctrl, .. } => *ctrl,
             _ => match self.id() {
                 Some(id) => id.ctrl,
                 None => 0,

@@ -15,9 +15,7 @@ use crate::model::stack::{Frame, StackAt};
 use crate::probe::catalog::CATALOG;
 use crate::probe::plan::{AttachPlan, PointPlan};
 use crate::session::attach;
-pub use crate::session::{
-    Capacity, HostSession, Layout, Session, kernel_facts, prepare, target,
-};
+pub use crate::session::{Capacity, HostSession, Layout, Session, kernel_facts, prepare, target};
 use crate::settings::Settings;
 use crate::symbols::Symbolizer;
 use anyhow::Result;

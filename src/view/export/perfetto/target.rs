@@ -6,16 +6,28 @@ use std::io::Write;
 
 use super::packets::Detail;
 use super::{HOST, Perfetto, Place, Shows, Span};
+use crate::model::event::CommandId;
 use crate::model::ids::QueueId;
-use crate::model::target::HostCommand;
+use crate::model::stage::StageSet;
 use crate::model::text::Text;
+use crate::model::timeline::Timeline;
+use crate::nvme::decode::Blocks;
+use crate::nvme::status::Status;
 use crate::view::export::columns::Cell;
 
 /// A command of the host side.
 #[derive(Clone, Copy, Debug)]
 pub struct OnHost<'a> {
     /// The command.
-    pub command: &'a HostCommand,
+    pub id: CommandId,
+    /// Its blocks, if they are known.
+    pub blocks: Option<Blocks>,
+    /// Its status, if it is known.
+    pub status: Option<Status>,
+    /// Its points.
+    pub times: Timeline,
+    /// The first and the last of them.
+    pub ends_ns: (u64, u64),
     /// The name of its controller.
     pub name: &'a Text,
     /// What to add to its times to get the guest's, in nanoseconds.
@@ -24,29 +36,19 @@ pub struct OnHost<'a> {
     pub error_ns: u64,
 }
 
-impl OnHost<'_> {
-    /// Its time on the guest's clock; `None` if no point was observed.
-    pub fn span(&self) -> Option<(u64, u64)> {
-        let (first, last) = self.command.times.ends()?;
-        let shift = |ns: u64| ns.checked_add_signed(self.shift_ns);
-        Some((shift(first)?, shift(last)?))
-    }
-}
-
 impl<W: Write> Perfetto<W> {
     /// Adds a command of the host side. Commands of a queue must come in the order of their ends.
-    /// Returns false if it has no place: no id, or no time.
+    /// Returns false if its times do not fit the guest's clock.
     ///
     /// # Errors
     /// Errors of the writer.
     pub fn on_host(&mut self, served: &OnHost<'_>) -> io::Result<bool> {
-        let command = served.command;
-        let Some(((begin_ns, end_ns), (qid, opcode))) =
-            served.span().zip(command.qid.zip(command.opcode()))
-        else {
+        let shift = |ns: u64| ns.checked_add_signed(served.shift_ns);
+        let Some((begin_ns, end_ns)) = shift(served.ends_ns.0).zip(shift(served.ends_ns.1)) else {
             return Ok(false);
         };
-        let ctrl = HOST.saturating_add(command.ctrl);
+        let CommandId { ctrl, qid, cid, nsid, opcode } = served.id;
+        let ctrl = HOST.saturating_add(ctrl);
         self.targets.entry(ctrl).or_insert_with(|| format!("host {}", served.name));
         let queue = QueueId::new(ctrl, qid);
         let span = Span { begin_ns, end_ns: Some(end_ns) };
@@ -54,15 +56,17 @@ impl<W: Write> Perfetto<W> {
         let track = self.track(Place::Lane(queue, lane), Shows::Events)?;
         let opcode = opcode.to_string();
         let number = |name, n: u64| Detail::Value(name, Cell::Unsigned(n));
-        let mut details = vec![number("qid", qid.into())];
-        details.extend(command.cid.map(|cid| number("cid", cid.into())));
-        details.extend(command.nsid.map(|n| number("nsid", n.into())));
-        details.extend(command.slba.map(|n| number("slba", n)));
-        details.extend(command.nlb.map(|n| number("nlb", n.into())));
-        details.extend(command.status.map(|s| number("status", s.0.into())));
-        details.push(number("uncertain_ns", served.error_ns));
-        let stages = command.times.stages().unwrap_or_default();
-        let stages = stages.iter().map(|stage| (&stage.name, stage.ns.unsigned_abs()));
+        let mut details = vec![
+            number("qid", qid.into()),
+            number("cid", cid.into()),
+            number("nsid", nsid.into()),
+            number("uncertain_ns", served.error_ns),
+        ];
+        details.extend(served.blocks.map(|blocks| number("slba", blocks.slba)));
+        details.extend(served.blocks.map(|blocks| number("nlb", blocks.nlb.into())));
+        details.extend(served.status.map(|s| number("status", s.0.into())));
+        let stages = served.times.segments(StageSet::Host).unwrap_or_default();
+        let stages = stages.iter().map(|stage| (stage.run.name(), stage.ns));
         self.packets.slices((track, &span), (&opcode, &details), None, stages)?;
         Ok(true)
     }
