@@ -51,7 +51,7 @@ fn ftrace_gives_commands_with_the_stages_that_its_events_make() {
     let text = include_str!("import/ftrace.txt");
     let (report, lines) = imported(text, "trace --stages=fine");
     let commands = of(&lines, "command");
-    assert_eq!((commands.len(), &report["commands"]), (2, &2.into()));
+    assert_eq!((commands.len(), &report["ledger"]["matched"]), (2, &2.into()));
     let write = commands[0];
     assert_eq!(
         (&write["disk"], &write["qid"], &write["cid"]),
@@ -78,8 +78,10 @@ fn ftrace_gives_commands_with_the_stages_that_its_events_make() {
     );
     assert_eq!(identify["driver_ns"], 800_000_000);
     // the third read has no end, a completion no begin; nothing is lost silently
-    for (key, count) in [("unfinished", 1), ("without_begin", 1), ("without_end", 0), ("lost", 3)] {
-        assert_eq!(report[key], count, "{key}: {report}");
+    for (key, count) in
+        [("in_flight", 1), ("orphan_completions", 1), ("overwritten", 0), ("lost_events", 3)]
+    {
+        assert_eq!(report["ledger"][key], count, "{key}: {report}");
     }
     assert_eq!(of(&lines, "unfinished").len(), 1);
     lacks(&report, "3 events at its start");
@@ -165,7 +167,7 @@ fn blkparse_gives_the_time_from_issue_to_completion() {
     assert_eq!((&fields["slba"], &fields["nlb"]), (&8_388_872.into(), &32.into()));
     assert_eq!((&write["qid"], &write["disk"]), (&Value::Null, &"259:1".into()));
     assert_eq!((&write["bytes"], &write["comm"]), (&(32 * 512).into(), &"kworker/2:1H".into()));
-    assert_eq!((&report["without_begin"], &report["other"]), (&1.into(), &1.into()));
+    assert_eq!((&report["ledger"]["orphan_completions"], &report["other"]), (&1.into(), &1.into()));
     lacks(&report, "NVMe fields");
     assert_eq!(kinds(&report), [("something else", 1)]);
 }
@@ -184,7 +186,10 @@ fn a_requeued_request_is_issued_again_and_passthrough_is_no_flush() {
     let [flush, read] = of(&lines, "command")[..] else { panic!("{report}") };
     assert_eq!((&flush["opcode"], &flush["driver_ns"]), (&"flush".into(), &30_000.into()));
     assert_eq!((&read["opcode"], &read["driver_ns"]), (&"read".into(), &60_000.into()));
-    assert_eq!((&report["without_end"], &report["without_begin"]), (&0.into(), &0.into()));
+    assert_eq!(
+        (&report["ledger"]["overwritten"], &report["ledger"]["orphan_completions"]),
+        (&0.into(), &0.into())
+    );
     assert_eq!(kinds(&report), [("a request without sectors", 2)]);
     // also where the recording is read
     assert_eq!(of(&lines, "end")[0]["ledger"]["undecodable"], 2, "{lines:?}");
@@ -248,7 +253,7 @@ fn a_log_of_qemu_without_begins_says_which_events_give_them() {
     );
     assert_eq!(of(&lines, "command").len(), 0, "their queues and opcodes are not known");
     assert_eq!(of(&lines, "interrupt").len(), 1);
-    assert_eq!(report["without_begin"], 2);
+    assert_eq!(report["ledger"]["orphan_completions"], 2);
     lacks(&report, "begins of commands, with their opcodes: pci_nvme_io_cmd");
     assert_eq!(kinds(&report), [("apic_mem_writel", 4)]);
 }
@@ -318,7 +323,7 @@ fn doorbells_are_read_from_perf_trace() {
     let [doorbell, report] = &lines[..] else { panic!("{}{}", ran.out, ran.err) };
     assert_eq!((&doorbell["qid"], &doorbell["doorbell"]), (&1.into(), &"sq_tail".into()));
     assert_eq!((&doorbell["in_user"], &doorbell["max_ns"]), (&1.into(), &7000.into()));
-    assert_eq!((&report["commands"], kinds(report)), (&1.into(), vec![]));
+    assert_eq!((&report["ledger"]["matched"], kinds(report)), (&1.into(), vec![]));
 }
 
 #[test]
@@ -435,10 +440,13 @@ fn an_end_belongs_to_the_command_with_its_generation() {
     let events = [set(0x2007), done(0, 0x7), set(0x1008), done(0, 0x1008)];
     let (report, lines) = imported(&ftrace(&events), "trace");
     let [command] = of(&lines, "command")[..] else { panic!("{report}") };
-    assert_eq!((&command["cid"], &report["without_begin"]), (&0x1008.into(), &1.into()));
+    assert_eq!(
+        (&command["cid"], &report["ledger"]["orphan_completions"]),
+        (&0x1008.into(), &1.into())
+    );
     // kernels that print no generation at the end
     let (report, _) = imported(&ftrace(&[set(0x2007), done(0, 0x7)]), "trace");
-    assert_eq!(report["commands"], 1, "{report}");
+    assert_eq!(report["ledger"]["matched"], 1, "{report}");
 }
 
 /// A command that is not understood has taken the tag of the one before: that did not end with it.
@@ -464,7 +472,7 @@ fn a_line_of_a_megabyte_is_not_understood_and_takes_no_minutes() {
     let from = dir.path().join("text").display().to_string();
     fs::write(&from, text).unwrap();
     let report: Value = serde_json::from_str(&run(&format!("import {from} --json")).out).unwrap();
-    assert_eq!(report["commands"], 1, "{report}");
+    assert_eq!(report["ledger"]["matched"], 1, "{report}");
     assert_eq!(kinds(&report).iter().map(|(_, count)| count).sum::<u64>(), 2, "{report}");
 }
 

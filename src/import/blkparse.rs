@@ -5,10 +5,8 @@ use std::collections::BTreeMap;
 
 use super::driver::{Census, comm};
 use super::lines::{Found, Line, OTHER, each, sectors};
-use crate::model::command_class::Conditions;
-use crate::model::event::{CommandId, Event, EventKind, NO_QUEUE, Outcome, StackId, Submission};
+use crate::model::event::{CommandId, Event, EventKind, NO_QUEUE, Outcome, Submission};
 use crate::model::ledger::Ledger;
-use crate::model::origin::{Bios, Origin};
 use crate::model::point::Point;
 use crate::model::timeline::Timeline;
 use crate::nvme::opcode::{Opcode, QueueKind};
@@ -16,7 +14,7 @@ use crate::nvme::sqe::{Parts, Sqe};
 use crate::target::MOST_OPEN;
 
 /// What a text of blkparse lacks.
-pub const LACKS: [&str; 3] = [
+const LACKS: [&str; 3] = [
     "NVMe fields: no queue, no command id, no status; each disk counts as namespace 1 of a controller",
     "all but the time from issue (D) to completion (C): `submit+device+complete` is one stage",
     "blocks: slba and nlb are sectors of 512 bytes",
@@ -49,15 +47,13 @@ fn issued(
     let has_blocks = (1..=1 << 16).contains(&count);
     let name = event.text.rsplit_once('[').map_or("", |(_, name)| name.trim_end_matches(']'));
     let submission = Submission {
-        sqe: if has_blocks { sqe } else { sqe.without_dwords() },
         bytes: count.checked_mul(512),
         knows_submitter: true,
         pid: event.tid,
         tid: event.tid,
         comm: comm(name),
         cpu: event.cpu.unwrap_or(0),
-        stack: StackId::default(),
-        origin: Origin::default(),
+        ..Submission::of(if has_blocks { sqe } else { sqe.without_dwords() })
     };
     (id, submission)
 }
@@ -107,15 +103,10 @@ pub fn import(text: &str, to: &mut dyn FnMut(&Event)) -> Census {
             "C" => match open.remove(&key) {
                 Some((begin_ns, (id, submission))) => {
                     let time = |point| if point == Point::SetupOut { begin_ns } else { at_ns };
-                    let outcome = Outcome {
-                        verdict: None,
-                        latency_ns: at_ns.checked_sub(begin_ns),
-                        timeline: Some(Timeline::from_fn(0, time)),
-                        cpu: event.cpu.unwrap_or(0),
-                        conditions: Conditions::default(),
-                        bios: Bios::default(),
-                        stack: StackId::default(),
-                    };
+                    let times = Timeline::from_fn(0, time);
+                    let cpu = event.cpu.unwrap_or(0);
+                    let outcome =
+                        Outcome { cpu, ..Outcome::of(at_ns.checked_sub(begin_ns), Some(times)) };
                     let what = EventKind::Command(id, submission, outcome);
                     let event = Event { at_ns, what };
                     ledger.count(&event);
@@ -145,6 +136,7 @@ pub fn import(text: &str, to: &mut dyn FnMut(&Event)) -> Census {
     for (device, ctrl) in devices {
         census.disk(ctrl, device.replace(',', ":"));
     }
+    census.lacks = LACKS.map(str::to_owned).to_vec();
     census.unreads = unreads;
     census
 }

@@ -4,11 +4,9 @@
 use crate::error::{Failure, Kind};
 use crate::import::driver::{Census, Known};
 use crate::import::lines::{Found, Layout, Line, QEMU, Unreads};
-use crate::import::qemu::Log;
 use crate::import::report::Report;
 use crate::model::event::Event;
 use crate::model::ledger::Ledger;
-use crate::model::stage::StageSet;
 use crate::model::target::HostController;
 use crate::model::text::printable;
 use crate::recording::RunInfo;
@@ -20,7 +18,7 @@ use crate::run::recording::{FileSettings, FileWriter};
 use crate::run::stdout::stdout;
 use crate::target::MOST_EVENTS;
 use crate::target::spdk_trace::Trace;
-use anyhow::Result;
+use anyhow::{Error, Result};
 use std::io::{BufWriter, Write, stderr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -77,15 +75,15 @@ fn settings<'a>(args: &'a ImportArgs, path: &'a Path) -> FileSettings<'a> {
 }
 
 /// Passes on the events of a text, the same at each call.
-type Importer<'t> = &'t dyn Fn(&mut dyn FnMut(&Event)) -> Census;
+type Importer<'t> = &'t dyn Fn(&mut dyn FnMut(&Event)) -> Result<Census>;
 
-/// Reads commands of the driver, and records them.
-fn driver(
+/// Reads commands of the driver, or of QEMU, and records them.
+fn commands(
     import: Importer<'_>,
     report: impl FnOnce(&Census) -> Report,
     args: &ImportArgs,
 ) -> Result<Report> {
-    let census = import(&mut |_| {});
+    let census = import(&mut |_| {})?;
     let report = report(&census);
     let Some(path) = &args.output else {
         return Ok(report);
@@ -101,25 +99,17 @@ fn driver(
         sq: Some(census.events.contains("nvme_sq")),
         aen: Some(false),
         imported: Some(report.format.into()),
+        target: census.target.clone(),
         ..RunInfo::default()
     };
     let mut file = FileWriter::of_text(&settings(args, path), info)?;
-    file.controllers(&census.controllers());
+    match &census.target {
+        Some(_) => file.target_controllers(&[HostController::named("qemu:0")]),
+        None => file.controllers(&census.controllers()),
+    }
     file.ledger(Duration::ZERO, &Ledger { imported: true, ..Ledger::default() });
-    import(&mut |event| file.event(event));
+    import(&mut |event| file.event(event))?;
     file.finish(Duration::from_nanos(last_ns - first_ns), &census.ledger)?;
-    Ok(report)
-}
-
-/// Records what QEMU did.
-fn target((log, report): (Log, Report), args: &ImportArgs) -> Result<Report> {
-    let Some(path) = &args.output else { return Ok(report) };
-    let (target, stage_set) = (Some(log.target), StageSet::Host);
-    let info = RunInfo { target, stage_set, ..RunInfo::default() };
-    let mut file = FileWriter::of_text(&settings(args, path), info)?;
-    file.target_controllers(&[HostController::named("qemu:0")]);
-    log.events.iter().for_each(|event| file.event(event));
-    file.finish(Duration::ZERO, &log.ledger)?;
     Ok(report)
 }
 
@@ -148,14 +138,17 @@ pub fn run(args: &ImportArgs) -> Result<()> {
     let report = match format {
         Format::Driver => {
             let known = Known::of(&text);
-            driver(&|to| driver::import(&text, &known, to), Report::of_driver, args)?
+            commands(&|to| Ok(driver::import(&text, &known, to)), Report::of_driver, args)?
         }
         Format::Blkparse => {
-            let lacks = blkparse::LACKS.map(str::to_owned).to_vec();
-            let report = |census: &Census| Report::of_census("blkparse", "request", census, lacks);
-            driver(&|to| blkparse::import(&text, to), report, args)?
+            let report = |census: &Census| Report::of_census("blkparse", "request", census);
+            commands(&|to| Ok(blkparse::import(&text, to)), report, args)?
         }
-        Format::Qemu => target(qemu::import(&text).map_err(|why| refuse(&why.to_string()))?, args)?,
+        Format::Qemu => {
+            let report = |census: &Census| Report::of_census("QEMU's log", "command", census);
+            let of_text = |why: Error| refuse(&why.to_string());
+            commands(&|to| qemu::import(&text, to).map_err(of_text), report, args)?
+        }
         Format::SpdkText | Format::SpdkJson if args.output.is_some() => {
             return Err(refuse("SPDK's trace has states, and no commands to record: omit -o"));
         }
@@ -185,7 +178,7 @@ pub fn run(args: &ImportArgs) -> Result<()> {
     };
     report.write(args.json, &mut out)?;
     out.flush()?;
-    if args.output.is_none() && report.counts.commands + report.counts.unfinished == 0 {
+    if args.output.is_none() && report.ledger.matched + report.ledger.in_flight == 0 {
         let why = format!("{}: it has no {}", printable(&args.text), report.what);
         return Err(Failure::error(Kind::Run, why));
     }

@@ -3,30 +3,19 @@
 
 use std::collections::BTreeSet;
 
+use super::driver::Census;
 use super::lines::{Found, Line, OTHER, QEMU, each, read};
-use super::report::{Counts, Report};
 use crate::model::event::{Event, EventKind};
-use crate::model::ledger::Ledger;
 use crate::model::target::{HostClock, TargetInfo, TargetKind};
 use crate::target::qemu::{ENDS, Reader, Skip};
 use crate::target::value;
 use anyhow::{Result, bail};
 
-/// A log that was read.
-pub struct Log {
-    /// QEMU, and the clock of the times.
-    pub target: TargetInfo,
-    /// The events, by time.
-    pub events: Vec<Event>,
-    /// What was read, and what was not.
-    pub ledger: Ledger,
-}
-
-/// Reads a log.
+/// Reads a log, and passes on its events by time. A second call gives the same.
 ///
 /// # Errors
 /// If it is about several controllers.
-pub fn import(log: &str) -> Result<(Log, Report)> {
+pub fn import(log: &str, to: &mut dyn FnMut(&Event)) -> Result<Census> {
     let is_timed = log.lines().any(|line| match read(line) {
         Found::Event(event) => event.name.starts_with(QEMU) && event.resolution_ns > 0,
         _ => false,
@@ -36,7 +25,7 @@ pub fn import(log: &str) -> Result<(Log, Report)> {
     let mut reader = Reader::of(clock);
     reader.has_ends = log.contains(ENDS);
     let (mut seen, mut second) = (BTreeSet::new(), None);
-    let unread = each(log, |number, found| {
+    let unreads = each(log, |number, found| {
         let Found::Event(Line { at_ns, resolution_ns, name, text, .. }) = found else {
             return Err(OTHER);
         };
@@ -66,21 +55,17 @@ pub fn import(log: &str) -> Result<(Log, Report)> {
     if !is_timed {
         reader.events.iter_mut().for_each(without_times);
     }
-    let Reader { events, ledger, other, .. } = reader;
-    let is_interrupt = |event: &&Event| matches!(event.what, EventKind::Interrupt { .. });
-    let interrupts = events.iter().filter(is_interrupt).count() as u64;
-    let report = Report {
-        format: "QEMU's log",
-        what: "command",
-        counts: Counts { interrupts, other, ..Counts::of(&ledger) },
-        resolution_ns,
-        lacks: lacks(&seen, is_timed),
-        unread,
-        ..Report::default()
-    };
+    reader.events.iter().for_each(to);
     let (kind, by) = (TargetKind::Qemu, "log".into());
     let target = TargetInfo { kind, by, clock, resolution_ns, ..TargetInfo::default() };
-    Ok((Log { target, events, ledger }, report))
+    let ends = reader.events.first().zip(reader.events.last());
+    let mut census = Census::default();
+    census.span = ends.map(|(first, last)| (first.at_ns, last.at_ns));
+    census.lacks = lacks(&seen, is_timed);
+    census.target = Some(target);
+    (census.resolution_ns, census.unreads) = (resolution_ns, unreads);
+    (census.ledger, census.other) = (reader.ledger, reader.other);
+    Ok(census)
 }
 
 /// The number of a line is the time of an event, but not of a point: no stage has a length.
@@ -123,6 +108,12 @@ mod tests {
 
     const HEAD: &str = "7@10.000001:pci_nvme_io_cmd cid 5 nsid 0x1 sqid 2 opc 0x2 opname 'R'\n";
 
+    fn read_all(log: &str) -> (Vec<Event>, Census) {
+        let mut events = Vec::new();
+        let census = import(log, &mut |event| events.push(*event)).unwrap();
+        (events, census)
+    }
+
     fn lines(more: &str) -> String {
         format!("{HEAD}{more}")
     }
@@ -134,15 +125,15 @@ mod tests {
              7@10.000003:pci_nvme_rw_cb cid 5 blk ''\n\
              7@10.000004:pci_nvme_enqueue_req_completion cid 5 cqid 3 dw0 0x0 dw1 0x0 status 0x0\n",
         );
-        let read = import(&log).unwrap();
-        let mut done = read.0.events.iter().filter(|event| event.what.is_finished());
+        let read = read_all(&log);
+        let mut done = read.0.iter().filter(|event| event.what.is_finished());
         let EventKind::Command(id, _, outcome) = done.next().unwrap().what else {
-            panic!("{:?}", read.0.events);
+            panic!("{:?}", read.0);
         };
         assert_eq!(id.qid, 3);
         assert_eq!(outcome.timeline.unwrap().at(Point::Cqe), None);
-        let Counts { commands, unfinished, other, .. } = read.1.counts;
-        assert_eq!((commands, unfinished, other), (1, 1, 1));
+        let ledger = &read.1.ledger;
+        assert_eq!((ledger.matched, ledger.in_flight, read.1.other), (1, 1, 1));
     }
 
     #[test]
@@ -151,10 +142,10 @@ mod tests {
         let created = |sqid| format!("7@10.000001:pci_nvme_create_sq sqid={sqid}, cqid=9\n");
         let end = "7@10.000002:pci_nvme_enqueue_req_completion cid 5 cqid 9 status 0x0\n";
         let read = |log: String| {
-            let read = import(&log).unwrap().0;
-            let done = read.events.iter().filter(|event| event.what.is_finished());
+            let read = read_all(&log);
+            let done = read.0.iter().filter(|event| event.what.is_finished());
             let done = done.filter_map(|event| Some(event.what.id()?.qid));
-            (done.collect::<Vec<_>>(), read.ledger.orphan_completions)
+            (done.collect::<Vec<_>>(), read.1.ledger.orphan_completions)
         };
         let (second, third) = (created(2), created(3));
         assert_eq!(read(io(9) + &io(2) + end), (vec![9], 0));
@@ -169,15 +160,15 @@ mod tests {
     #[test]
     fn a_reset_ends_what_is_in_flight() {
         let log = lines("7@10.000002:pci_nvme_mmio_cfg wrote MMIO, config controller config=0x0\n");
-        let ledger = import(&lines(&log[HEAD.len()..])).unwrap().0.ledger;
+        let ledger = read_all(&lines(&log[HEAD.len()..])).1.ledger;
         assert_eq!((ledger.matched, ledger.overwritten), (0, 1));
     }
 
     #[test]
     fn without_ends_an_id_may_come_again() {
         let again = format!("{HEAD}{HEAD}");
-        let (imported, report) = import(&again).unwrap();
-        assert_eq!((imported.ledger.overwritten, imported.ledger.in_flight), (1, 1));
-        assert!(report.lacks.iter().any(|lack| lack.contains(ENDS)), "{:?}", report.lacks);
+        let (_, census) = read_all(&again);
+        assert_eq!((census.ledger.overwritten, census.ledger.in_flight), (1, 1));
+        assert!(census.lacks.iter().any(|lack| lack.contains(ENDS)), "{:?}", census.lacks);
     }
 }

@@ -10,7 +10,7 @@ use super::driver::Census;
 use super::kvm::KvmTrace;
 use super::lines::{Unread, Unreads};
 use super::spdk::State;
-use crate::model::ledger::Ledger;
+use crate::model::ledger::{Ledger, TraceLedger};
 use crate::units::{counted, nanos};
 use crate::view::header::entry_at;
 use crate::view::json::typed_line;
@@ -21,43 +21,6 @@ use crate::view::theme::Theme;
 /// Column of the texts.
 const COLUMN: usize = 12;
 
-/// What was read, and what was not.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
-pub struct Counts {
-    /// Finished commands, or what else there is.
-    pub commands: u64,
-    /// Commands that the text ends before.
-    pub unfinished: u64,
-    /// Interrupts.
-    pub interrupts: u64,
-    /// Ends of commands whose start is not in the text.
-    pub without_begin: u64,
-    /// Commands whose end is not in the text: another command took their place.
-    pub without_end: u64,
-    /// Events that were lost before the text was written, or found no room here.
-    pub lost: u64,
-    /// Lines about commands that could not be used.
-    pub not_read: u64,
-    /// Lines about something else.
-    pub other: u64,
-}
-
-impl Counts {
-    /// The counts of a recording's ledger.
-    pub fn of(ledger: &Ledger) -> Self {
-        let trace = ledger.trace.clone().unwrap_or_default();
-        Self {
-            commands: ledger.matched,
-            unfinished: ledger.in_flight,
-            without_begin: ledger.orphan_completions,
-            without_end: ledger.overwritten + ledger.untracked,
-            lost: trace.lost(),
-            not_read: trace.undecodable,
-            ..Self::default()
-        }
-    }
-}
-
 /// The report.
 #[derive(Default, Serialize)]
 pub struct Report {
@@ -67,8 +30,9 @@ pub struct Report {
     #[serde(skip)]
     pub what: &'static str,
     /// What was read, and what was not.
-    #[serde(flatten)]
-    pub counts: Counts,
+    pub ledger: Ledger,
+    /// Lines about something else.
+    pub other: u64,
     /// Resolution of the times; zero: there are none.
     pub resolution_ns: u64,
     /// What the text lacks, and what follows from that; a sentence each.
@@ -111,22 +75,19 @@ impl Report {
         some(census.without_status, "completion", "the status of {}");
         let early = "{} at its start, which ftrace's ring had overwritten";
         some(census.overwritten, "event", early);
-        Self::of_census("tracepoints of the driver", "command", census, lacks)
+        let report = Self::of_census("tracepoints of the driver", "command", census);
+        Self { lacks, ..report }
     }
 
     /// The report on a text with commands of the driver.
-    pub fn of_census(
-        format: &'static str,
-        what: &'static str,
-        census: &Census,
-        lacks: Vec<String>,
-    ) -> Self {
+    pub fn of_census(format: &'static str, what: &'static str, census: &Census) -> Self {
         Self {
             format,
             what,
-            counts: Counts { other: census.other, ..Counts::of(&census.ledger) },
+            ledger: census.ledger.clone(),
+            other: census.other,
             resolution_ns: census.resolution_ns,
-            lacks,
+            lacks: census.lacks.clone(),
             unread: census.unreads.clone(),
             ..Self::default()
         }
@@ -134,16 +95,17 @@ impl Report {
 
     /// The report on doorbell writes.
     pub fn of_kvm(trace: &KvmTrace) -> Self {
+        let mut ledger = Ledger {
+            matched: trace.writes(),
+            overwritten: trace.incomplete,
+            ..Ledger::of_target(true)
+        };
+        ledger.lose(trace.lost);
         let user = "returns to user space (kvm_userspace_exit): IN_USER is not known";
         Self {
             format: "tracepoints of KVM",
             what: "doorbell write",
-            counts: Counts {
-                commands: trace.writes(),
-                without_end: trace.incomplete,
-                lost: trace.lost,
-                ..Counts::default()
-            },
+            ledger,
             resolution_ns: trace.resolution_ns,
             lacks: (!trace.has_user).then(|| user.to_owned()).into_iter().collect(),
             unread: trace.unreads.clone(),
@@ -168,22 +130,22 @@ impl Report {
         table.write(Theme { color: false }, WIDE, out)?;
         let mut entry = |label: &str, text: &str| entry_at(COLUMN, label, text, out);
         entry("format", self.format)?;
-        let counts = &self.counts;
-        let mut text = counted(counts.commands, self.what);
+        let ledger = &self.ledger;
+        let mut text = counted(ledger.matched, self.what);
+        let lost = ledger.trace.as_ref().map_or(0, TraceLedger::lost);
         for (count, what, how) in [
-            (counts.unfinished, "start", " without an end before the text ends"),
-            (counts.without_begin, "end", " without a start"),
-            (counts.without_end, "start", " without an end"),
-            (counts.interrupts, "interrupt", ""),
-            (counts.lost, "event", " lost before the text was written"),
+            (ledger.in_flight, "start", " without an end before the text ends"),
+            (ledger.orphan_completions, "end", " without a start"),
+            (ledger.overwritten + ledger.untracked, "start", " without an end"),
+            (lost, "event", " lost before the text was written"),
         ] {
             if count > 0 {
                 text += &format!(", {}{how}", counted(count, what));
             }
         }
         entry("read", &text)?;
-        if counts.other > 0 {
-            let text = format!("{} without further information", counted(counts.other, "event"));
+        if self.other > 0 {
+            let text = format!("{} without further information", counted(self.other, "event"));
             entry("not needed", &text)?;
         }
         match self.resolution_ns {

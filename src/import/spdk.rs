@@ -6,8 +6,9 @@ use std::collections::HashMap;
 use serde::{Serialize, Serializer};
 
 use super::lines::{Found, Layout, Line, OTHER, Unreads, each};
-use super::report::{Counts, Report};
+use super::report::Report;
 use crate::model::histogram::Histogram;
+use crate::model::ledger::Ledger;
 use crate::model::text::Text;
 use crate::target::spdk_trace::{Entry, Object, Trace, Tracepoint};
 use crate::target::word;
@@ -47,12 +48,14 @@ pub fn parse(text: &str, most: usize) -> (Trace, Unreads) {
 /// The report on a trace.
 pub fn import(trace: &Trace, unread: Unreads, resolution_ns: u64, lack: &str) -> Report {
     let states = states(trace);
-    let commands = states.iter().map(|state| state.since.count()).sum();
-    let other = (trace.entries.len() as u64).saturating_sub(commands);
+    let matched = states.iter().map(|state| state.since.count()).sum();
+    let mut ledger = Ledger { matched, ..Ledger::of_target(true) };
+    ledger.lose(trace.lost);
     Report {
         format: "SPDK's trace",
         what: "state",
-        counts: Counts { commands, lost: trace.lost, other, ..Counts::default() },
+        other: (trace.entries.len() as u64).saturating_sub(matched),
+        ledger,
         resolution_ns,
         lacks: vec![lack.to_owned()],
         unread,
@@ -104,6 +107,6 @@ mod tests {
         let lines: String = (0..9).map(|n| format!("1: {n}.000 A_{n} id: r1\n")).collect();
         let (trace, unreads) = parse(&lines, 6);
         assert_eq!((trace.entries.len(), unreads.0[0].count), (6, 3));
-        assert_eq!(import(&trace, unreads, 1, "").counts.lost, 3);
+        assert_eq!(import(&trace, unreads, 1, "").ledger.trace.unwrap().lost(), 3);
     }
 }

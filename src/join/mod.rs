@@ -2,7 +2,7 @@
 //! The `join` command: a recording of the driver and one of the host side.
 
 use crate::join::pairing::{
-    Guest, Join, Offset, Served, by_readings, guest_command, pair_controllers, served,
+    Guest, Join, Offset, by_readings, guest_command, pair_controllers, served,
 };
 use crate::join::view::{JoinClock, JoinView};
 use crate::model::event::Event;
@@ -10,7 +10,7 @@ use crate::model::ledger::Ledger;
 use crate::model::machine::{ClockReading, ControllerInfo, SharedClock};
 use crate::model::report::disk_names::DiskNames;
 use crate::model::stage::StageSet;
-use crate::model::target::{HostClock, HostController, TargetInfo, name_of};
+use crate::model::target::{HostClock, HostController, Served, TargetInfo, name_of};
 use crate::model::text::printable;
 use crate::nvme::decode::CommandSet;
 use crate::recording::Fact;

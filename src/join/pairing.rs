@@ -18,10 +18,8 @@ use crate::model::event::{CommandId, Event, EventKind};
 use crate::model::machine::ControllerInfo;
 use crate::model::point::Point;
 use crate::model::report::parts::PartRows;
-use crate::model::target::{HostController, Part, TargetKind};
-use crate::model::timeline::Timeline;
+use crate::model::target::{HostController, Part, Served, TargetKind};
 use crate::nvme::decode::{Blocks, CommandSet, blocks};
-use crate::nvme::status::Status;
 
 /// A command in the guest's recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,23 +41,6 @@ pub struct Guest {
     /// Whether `end_ns` is the time of the CQE.
     pub has_cqe: bool,
     /// The last observed point.
-    pub last_ns: u64,
-}
-
-/// A finished command in the host's recording, which has its times.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Served {
-    /// The command.
-    pub id: CommandId,
-    /// Its blocks, if they are known.
-    pub blocks: Option<Blocks>,
-    /// Its status, if it is known.
-    pub status: Option<Status>,
-    /// The observed points.
-    pub times: Timeline,
-    /// The first observed point.
-    pub first_ns: u64,
-    /// The last one.
     pub last_ns: u64,
 }
 

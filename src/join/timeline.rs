@@ -7,7 +7,7 @@ use std::io::BufWriter;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::join::pairing::{Join, Offset, Served};
+use crate::join::pairing::{Join, Offset};
 use crate::model::stage::StageSet;
 use crate::model::text::Text;
 use crate::run::exit::usage;
@@ -18,7 +18,7 @@ use crate::view::export::perfetto::{OnHost, Perfetto};
 use anyhow::Result;
 
 use crate::join::{JoinArgs, Side};
-use crate::model::target::name_of;
+use crate::model::target::{Served, name_of};
 use crate::run::drive::FileReader;
 use crate::run::eprint_note;
 use crate::run::exporting::{Counts, add, begins};
@@ -82,10 +82,8 @@ pub fn write(
     let error_ns = join.error_ns().unwrap_or_default();
     let mut shown = 0_u64;
     for (served, shift_ns) in on_host(join, offset) {
-        let Served { id, blocks, status, times, first_ns, last_ns } = *served;
-        let name = &name_of(&host.targets, id.ctrl);
-        let ends_ns = (first_ns, last_ns);
-        let served = OnHost { id, blocks, status, times, ends_ns, name, shift_ns, error_ns };
+        let name = &name_of(&host.targets, served.id.ctrl);
+        let served = OnHost { served, name, shift_ns, error_ns };
         shown += u64::from(perfetto.on_host(&served).map_err(failed)?);
     }
     perfetto.finish().map_err(failed)?;

@@ -121,6 +121,21 @@ pub struct Task {
 }
 
 impl Submission {
+    /// A command of which only the entry is known.
+    pub fn of(sqe: Sqe) -> Self {
+        Self {
+            sqe,
+            bytes: None,
+            knows_submitter: false,
+            pid: 0,
+            tid: 0,
+            comm: [0; 16],
+            cpu: 0,
+            stack: StackId::default(),
+            origin: Origin::default(),
+        }
+    }
+
     /// The thread's name, escaped.
     pub fn comm(&self) -> Cow<'_, str> {
         comm_text(&self.comm)
@@ -184,6 +199,21 @@ pub struct Outcome {
     pub bios: Bios,
     /// The stack at completion.
     pub stack: StackId,
+}
+
+impl Outcome {
+    /// An end of which only the times are known.
+    pub fn of(latency_ns: Option<u64>, timeline: Option<Timeline>) -> Self {
+        Self {
+            verdict: None,
+            latency_ns,
+            timeline,
+            cpu: 0,
+            conditions: Conditions::default(),
+            bios: Bios::default(),
+            stack: StackId::default(),
+        }
+    }
 }
 
 /// States of a controller: enum nvme_ctrl_state of drivers/nvme/host/nvme.h. The numbers are the

@@ -10,8 +10,7 @@ use super::point::{NO_COMPLETE, NO_SETUP, Point};
 use super::stage::StageSet;
 use super::text::Text;
 use super::timeline::Timeline;
-use crate::model::command_class::Conditions;
-use crate::model::origin::{Bios, Origin};
+use crate::nvme::decode::Blocks;
 use crate::nvme::opcode::{Opcode, QueueKind};
 use crate::nvme::sqe::Sqe;
 use crate::nvme::status::Status;
@@ -137,6 +136,23 @@ impl Part {
     }
 }
 
+/// A finished command in a target, for a join.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Served {
+    /// The command.
+    pub id: CommandId,
+    /// Its blocks, if they are known.
+    pub blocks: Option<Blocks>,
+    /// Its status, if it is known.
+    pub status: Option<Status>,
+    /// The observed points.
+    pub times: Timeline,
+    /// The first observed point.
+    pub first_ns: u64,
+    /// The last one.
+    pub last_ns: u64,
+}
+
 /// A command in a target, while its points are collected.
 #[derive(Clone, Copy, Debug)]
 pub struct TargetCommand {
@@ -163,36 +179,18 @@ impl TargetCommand {
     }
 
     fn submission(&self) -> Submission {
-        Submission {
-            sqe: self.sqe,
-            bytes: None,
-            knows_submitter: false,
-            pid: 0,
-            tid: 0,
-            comm: [0; 16],
-            cpu: 0,
-            stack: StackId(self.request),
-            origin: Origin::default(),
-        }
+        Submission { stack: StackId(self.request), ..Submission::of(self.sqe) }
     }
 
     /// The event of its end, at its last point.
     pub fn finished(&self) -> Event {
         let at_ns = self.times.ends().map_or(0, |(_, last)| last);
         let begin_ns = self.times.at(Point::Start);
+        let latency_ns = begin_ns.and_then(|begin_ns| at_ns.checked_sub(begin_ns));
+        let of_status = |status| CompletionStatus { result: 0, status, retries: 0, flags: 0 };
         let outcome = Outcome {
-            verdict: self.status.map(|status| CompletionStatus {
-                result: 0,
-                status,
-                retries: 0,
-                flags: 0,
-            }),
-            latency_ns: begin_ns.and_then(|begin_ns| at_ns.checked_sub(begin_ns)),
-            timeline: Some(self.times),
-            cpu: 0,
-            conditions: Conditions::default(),
-            bios: Bios::default(),
-            stack: StackId::default(),
+            verdict: self.status.map(of_status),
+            ..Outcome::of(latency_ns, Some(self.times))
         };
         Event { at_ns, what: EventKind::Command(self.id, self.submission(), outcome) }
     }

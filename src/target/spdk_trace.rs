@@ -71,8 +71,6 @@ pub struct Entry {
     pub tsc: u64,
     /// Size, for tracepoints that have one.
     pub size: Option<u64>,
-    /// Poller or owner.
-    pub poller: Option<Text>,
     /// Object.
     pub object: Option<Object>,
     /// Values of the arguments.

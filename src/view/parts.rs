@@ -6,7 +6,7 @@ use std::io;
 use std::io::Write;
 
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::header::WIDTH;
 use super::json::{Dist, dist, typed_line};
@@ -92,30 +92,6 @@ struct PartLine<'a> {
     dist: Dist,
 }
 
-#[derive(Serialize)]
-struct RowLine<'a> {
-    ctrl: Text,
-    nsid: Option<u32>,
-    queue: &'static str,
-    opcode: String,
-    opcode_value: u8,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    fctype: Option<String>,
-    count: u64,
-    unmeasured: u64,
-    parts: Vec<PartLine<'a>>,
-    total: Dist,
-}
-
-fn part_line(part: &PartTimes) -> PartLine<'_> {
-    PartLine {
-        name: &part.name,
-        uncertain: part.by_clock,
-        exact_sum_ns: i64::try_from(part.sum_ns).unwrap_or(i64::MAX),
-        dist: dist(&part.times, false),
-    }
-}
-
 /// Writes an object of this type per row. `name_of`: names of controllers.
 ///
 /// # Errors
@@ -127,18 +103,24 @@ pub fn parts_json(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     for ((ctrl, cdw1, opcode), row) in rows {
-        let line = RowLine {
-            ctrl: name_of(*ctrl),
-            nsid: namespace(*opcode, *cdw1),
-            queue: opcode.queue.name(),
-            opcode: opcode.name_or_code(),
-            opcode_value: opcode.code,
-            fctype: fctype(*opcode, *cdw1),
-            count: row.count,
-            unmeasured: row.unmeasured,
-            parts: row.parts.iter().map(part_line).collect(),
-            total: dist(&row.total.times, false),
-        };
+        let parts = row.parts.iter().map(|part| PartLine {
+            name: &part.name,
+            uncertain: part.by_clock,
+            exact_sum_ns: i64::try_from(part.sum_ns).unwrap_or(i64::MAX),
+            dist: dist(&part.times, false),
+        });
+        let line = json!({
+            "ctrl": name_of(*ctrl),
+            "nsid": namespace(*opcode, *cdw1),
+            "queue": opcode.queue.name(),
+            "opcode": opcode.name_or_code(),
+            "opcode_value": opcode.code,
+            "fctype": fctype(*opcode, *cdw1),
+            "count": row.count,
+            "unmeasured": row.unmeasured,
+            "parts": parts.collect::<Vec<_>>(),
+            "total": dist(&row.total.times, false),
+        });
         typed_line(kind, &line, out)?;
     }
     Ok(())

@@ -5,9 +5,10 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::Guest;
 use super::clock::{Bounds, Offset, Stands, fit};
-use super::{Guest, Served};
 use crate::model::event::CommandId;
+use crate::model::target::Served;
 use crate::nvme::decode::Blocks;
 
 /// What makes commands equal: controller, queue, command id, opcode, namespace, blocks. Admin commands have

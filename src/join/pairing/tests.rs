@@ -2,6 +2,7 @@
 //! Joins of made records: no wrong pair, whatever is lost, reused or shifted.
 
 use super::*;
+use crate::model::timeline::Timeline;
 use crate::nvme::opcode::{Opcode, QueueKind};
 use proptest::prelude::*;
 

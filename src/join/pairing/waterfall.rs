@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The parts of one command's time on both sides.
 
-use super::{Guest, Offset, Served};
+use super::{Guest, Offset};
 use crate::model::stage::{Stage, StageSet};
-use crate::model::target::Part;
+use crate::model::target::{Part, Served};
 
 /// A part, merged with stages of the target whose points were not observed, before or after it.
 fn merged(before: &[Stage], name: &str, after: &[Stage]) -> String {

@@ -9,25 +9,15 @@ use super::{HOST, Perfetto, Place, Shows, Span};
 use crate::model::event::CommandId;
 use crate::model::ids::QueueId;
 use crate::model::stage::StageSet;
+use crate::model::target::Served;
 use crate::model::text::Text;
-use crate::model::timeline::Timeline;
-use crate::nvme::decode::Blocks;
-use crate::nvme::status::Status;
 use crate::view::export::columns::Cell;
 
 /// A command of the host side.
 #[derive(Clone, Copy, Debug)]
 pub struct OnHost<'a> {
     /// The command.
-    pub id: CommandId,
-    /// Its blocks, if they are known.
-    pub blocks: Option<Blocks>,
-    /// Its status, if it is known.
-    pub status: Option<Status>,
-    /// Its points.
-    pub times: Timeline,
-    /// The first and the last of them.
-    pub ends_ns: (u64, u64),
+    pub served: &'a Served,
     /// The name of its controller.
     pub name: &'a Text,
     /// What to add to its times to get the guest's, in nanoseconds.
@@ -42,14 +32,15 @@ impl<W: Write> Perfetto<W> {
     ///
     /// # Errors
     /// Errors of the writer.
-    pub fn on_host(&mut self, served: &OnHost<'_>) -> io::Result<bool> {
-        let shift = |ns: u64| ns.checked_add_signed(served.shift_ns);
-        let Some((begin_ns, end_ns)) = shift(served.ends_ns.0).zip(shift(served.ends_ns.1)) else {
+    pub fn on_host(&mut self, on_host: &OnHost<'_>) -> io::Result<bool> {
+        let OnHost { served, name, shift_ns, error_ns } = *on_host;
+        let shift = |ns: u64| ns.checked_add_signed(shift_ns);
+        let Some((begin_ns, end_ns)) = shift(served.first_ns).zip(shift(served.last_ns)) else {
             return Ok(false);
         };
         let CommandId { ctrl, qid, cid, nsid, opcode } = served.id;
         let ctrl = HOST.saturating_add(ctrl);
-        self.targets.entry(ctrl).or_insert_with(|| format!("host {}", served.name));
+        self.targets.entry(ctrl).or_insert_with(|| format!("host {name}"));
         let queue = QueueId::new(ctrl, qid);
         let span = Span { begin_ns, end_ns: Some(end_ns) };
         let lane = self.lanes.entry(queue).or_default().put(&span);
@@ -60,7 +51,7 @@ impl<W: Write> Perfetto<W> {
             number("qid", qid.into()),
             number("cid", cid.into()),
             number("nsid", nsid.into()),
-            number("uncertain_ns", served.error_ns),
+            number("uncertain_ns", error_ns),
         ];
         details.extend(served.blocks.map(|blocks| number("slba", blocks.slba)));
         details.extend(served.blocks.map(|blocks| number("nlb", blocks.nlb.into())));
