@@ -595,7 +595,7 @@ pub enum ChosenTarget {
 }
 
 /// Takes an event of a target, and the controllers that are known.
-pub type ToEvents<'t> = &'t mut dyn FnMut(&HostEvent, &[HostController]) -> Result<()>;
+pub type ToEvents<'t> = &'t mut dyn FnMut(&HostEvent<'_>, &[HostController]) -> Result<()>;
 
 /// How to trace a target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

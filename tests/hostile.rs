@@ -156,7 +156,8 @@ fn json_parses_and_has_the_escaped_names() {
         let text = files.tame(words);
         let lines: Vec<Value> = text.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
         assert!(!lines.is_empty(), "{words}");
-        for command in lines.iter().filter(|l| l["type"] == "command") {
+        let is_of_driver = |l: &&Value| l["type"] == "command" && !words.starts_with("host");
+        for command in lines.iter().filter(is_of_driver) {
             assert_eq!(command["disk"], shown(EVIL), "{words}");
             assert_eq!(command["comm"], comm, "{words}");
         }

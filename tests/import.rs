@@ -51,7 +51,7 @@ fn ftrace_gives_commands_with_the_stages_that_its_events_make() {
     let text = include_str!("import/ftrace.txt");
     let (report, lines) = imported(text, "trace --stages=fine");
     let commands = of(&lines, "command");
-    assert_eq!((commands.len(), &report["commands"]), (2, &2.into()));
+    assert_eq!((commands.len(), &report["ledger"]["matched"]), (2, &2.into()));
     let write = commands[0];
     assert_eq!(
         (&write["disk"], &write["qid"], &write["cid"]),
@@ -78,8 +78,10 @@ fn ftrace_gives_commands_with_the_stages_that_its_events_make() {
     );
     assert_eq!(identify["driver_ns"], 800_000_000);
     // the third read has no end, a completion no begin; nothing is lost silently
-    for (key, count) in [("unfinished", 1), ("without_begin", 1), ("without_end", 0), ("lost", 3)] {
-        assert_eq!(report[key], count, "{key}: {report}");
+    for (key, count) in
+        [("in_flight", 1), ("orphan_completions", 1), ("overwritten", 0), ("lost_events", 3)]
+    {
+        assert_eq!(report["ledger"][key], count, "{key}: {report}");
     }
     assert_eq!(of(&lines, "unfinished").len(), 1);
     lacks(&report, "3 events at its start");
@@ -156,15 +158,16 @@ fn blkparse_gives_the_time_from_issue_to_completion() {
                 259,1    2        6     0.000640000     0  C  WFSM 8388872 + 32 [0]\n\
                 259,1    2        7     0.000650000     0  C  R 64 + 8 [0]\n\
                 CPU0 (259,1):\n";
-    let (report, lines) = imported(text, "host trace");
-    let [flush, write] = of(&lines, "host_command")[..] else { panic!("{lines:?}") };
-    assert_eq!((&flush["opcode"], &flush["total_ns"]), (&"flush".into(), &218_500.into()));
-    assert_eq!((&write["opcode"], &write["total_ns"]), (&"write".into(), &399_000.into()));
-    assert_eq!(
-        (&write["slba"], &write["nlb"], &write["qid"]),
-        (&8_388_872.into(), &32.into(), &Value::Null)
-    );
-    assert_eq!((&report["without_begin"], &report["other"]), (&1.into(), &1.into()));
+    let (report, lines) = imported(text, "trace");
+    let [flush, write] = of(&lines, "command")[..] else { panic!("{lines:?}") };
+    assert_eq!((&flush["opcode"], &flush["driver_ns"]), (&"flush".into(), &218_500.into()));
+    assert_eq!((&write["opcode"], &write["driver_ns"]), (&"write".into(), &399_000.into()));
+    assert_eq!(stages(write), [("submit+device+complete", 399_000)]);
+    let fields = &write["fields"];
+    assert_eq!((&fields["slba"], &fields["nlb"]), (&8_388_872.into(), &32.into()));
+    assert_eq!((&write["qid"], &write["disk"]), (&Value::Null, &"259:1".into()));
+    assert_eq!((&write["bytes"], &write["comm"]), (&(32 * 512).into(), &"kworker/2:1H".into()));
+    assert_eq!((&report["ledger"]["orphan_completions"], &report["other"]), (&1.into(), &1.into()));
     lacks(&report, "NVMe fields");
     assert_eq!(kinds(&report), [("something else", 1)]);
 }
@@ -179,15 +182,17 @@ fn a_requeued_request_is_issued_again_and_passthrough_is_no_flush() {
                 259,1 2 6 0.000060000 0 C N 0 [0]\n\
                 259,1 2 7 0.000070000 0 C FN 0 [0]\n\
                 259,1 2 8 0.000090000 0 C R 64 + 8 [0]\n";
-    let (report, lines) = imported(text, "host trace");
-    let [flush, read] = of(&lines, "host_command")[..] else { panic!("{report}") };
-    assert_eq!((&flush["opcode"], &flush["total_ns"]), (&"flush".into(), &30_000.into()));
-    assert_eq!((&read["opcode"], &read["total_ns"]), (&"read".into(), &60_000.into()));
-    assert_eq!((&report["without_end"], &report["without_begin"]), (&0.into(), &0.into()));
+    let (report, lines) = imported(text, "trace");
+    let [flush, read] = of(&lines, "command")[..] else { panic!("{report}") };
+    assert_eq!((&flush["opcode"], &flush["driver_ns"]), (&"flush".into(), &30_000.into()));
+    assert_eq!((&read["opcode"], &read["driver_ns"]), (&"read".into(), &60_000.into()));
+    assert_eq!(
+        (&report["ledger"]["overwritten"], &report["ledger"]["orphan_completions"]),
+        (&0.into(), &0.into())
+    );
     assert_eq!(kinds(&report), [("a request without sectors", 2)]);
     // also where the recording is read
-    let end = of(&lines, "host_end")[0];
-    assert_eq!((&end["ledger"]["not_read"], &end["exact"]), (&2.into(), &false.into()), "{end}");
+    assert_eq!(of(&lines, "end")[0]["ledger"]["undecodable"], 2, "{lines:?}");
 }
 
 const QEMU: &str = "\
@@ -203,10 +208,11 @@ pci_nvme_irq_msix raising MSI-X IRQ vector 1
 #[test]
 fn a_log_of_qemu_without_times_has_an_order_and_no_latency() {
     let (report, lines) = imported(QEMU, "host trace");
-    let [identify, read] = of(&lines, "host_command")[..] else { panic!("{lines:?}") };
+    let [identify, read] = of(&lines, "command")[..] else { panic!("{lines:?}") };
     assert_eq!((&identify["opcode"], &identify["total_ns"]), (&"identify".into(), &Value::Null));
+    let fields = &read["fields"];
     assert_eq!(
-        (&read["opcode"], &read["slba"], &read["nlb"]),
+        (&read["opcode"], &fields["slba"], &fields["nlb"]),
         (&"read".into(), &64.into(), &8.into())
     );
     assert_eq!(read["total_ns"], Value::Null, "{read}");
@@ -227,7 +233,7 @@ fn the_times_of_old_and_new_qemu_are_read() {
         let text: String =
             QEMU.lines().enumerate().map(|(n, line)| format!("{}{line}\n", stamp(n))).collect();
         let (report, lines) = imported(&text, "host trace");
-        let read = of(&lines, "host_command")[1];
+        let read = of(&lines, "command")[1];
         assert_eq!(
             (&read["time_ns"], &read["total_ns"]),
             (&1_788_927_128_495_000_000_u64.into(), &2_000_000.into())
@@ -245,10 +251,9 @@ fn a_log_of_qemu_without_begins_says_which_events_give_them() {
         &ends.replace("pci_", "7@1788927128.493000:pci_").replace("\n", &format!("\n{other}\n")),
         "host trace",
     );
-    let [_, read] = of(&lines, "host_command")[..] else { panic!("{lines:?}") };
-    assert_eq!((&read["cid"], &read["opcode"]), (&32770.into(), &Value::Null));
-    assert_eq!(of(&lines, "host_interrupt").len(), 1);
-    assert_eq!(report["without_begin"], 2);
+    assert_eq!(of(&lines, "command").len(), 0, "their queues and opcodes are not known");
+    assert_eq!(of(&lines, "interrupt").len(), 1);
+    assert_eq!(report["ledger"]["orphan_completions"], 2);
     lacks(&report, "begins of commands, with their opcodes: pci_nvme_io_cmd");
     assert_eq!(kinds(&report), [("apic_mem_writel", 4)]);
 }
@@ -259,7 +264,7 @@ fn malformed_lines_of_a_log_are_in_the_ledger_of_the_recording() {
     let text = QEMU.to_owned() + "pci_nvme_irq_msix raising MSI-X IRQ vector of tomorrow\n";
     let (report, lines) = imported(&text, "host trace");
     assert_eq!(kinds(&report), [("pci_nvme_irq_msix, in another form", 1)]);
-    assert_eq!(of(&lines, "host_end")[0]["ledger"]["not_read"], 1, "{lines:?}");
+    assert_eq!(of(&lines, "host_end")[0]["ledger"]["undecodable"], 1, "{lines:?}");
 }
 
 #[test]
@@ -270,18 +275,20 @@ fn spdk_gives_the_states_of_each_request() {
                 28:   6027.115 ( 12657024)     RDMA_REQ_COMPLETING             id:    r3622            time:  0.457\n\
                 28:   6027.471 ( 12657770)     RDMA_REQ_COMPLETED              id:    r3622            time:  0.813\n\
                 TSC Rate: 2100000000\n";
-    let (report, lines) = imported(text, "host trace");
-    let [request] = of(&lines, "host_command")[..] else { panic!("{lines:?}") };
-    let want = [("host_submit", 162), ("backend", 172), ("host_complete", 123)];
-    assert_eq!(stages(request), want);
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("text").display().to_string();
+    fs::write(&file, text).unwrap();
+    let report: Value = serde_json::from_str(&run(&format!("import {file} --json")).out).unwrap();
     let states = report["states"].as_array().unwrap().iter();
     let states: Vec<_> =
         states.map(|s| (s["state"].as_str().unwrap(), s["max_ns"].as_u64().unwrap())).collect();
     assert_eq!(states[1..3], [("RDMA_REQ_EXECUTING", 162), ("RDMA_REQ_EXECUTED", 334)]);
     lacks(&report, "no ids");
     assert_eq!(kinds(&report), [("something else", 1)]);
-    let (report, _) = imported(include_str!("host/spdk_trace.json"), "host latency");
-    assert_eq!((&report["commands"], &report["unfinished"]), (&2.into(), &1.into()));
+    let report = run("import tests/host/spdk_trace.json --json").out;
+    let report: Value = serde_json::from_str(&report).unwrap();
+    assert_eq!(report["states"].as_array().unwrap().len() as u64, 6, "{report}");
+    run(&format!("import {file} -o {file}.nvd")).refuses(2, "no commands to record");
 }
 
 #[test]
@@ -316,7 +323,7 @@ fn doorbells_are_read_from_perf_trace() {
     let [doorbell, report] = &lines[..] else { panic!("{}{}", ran.out, ran.err) };
     assert_eq!((&doorbell["qid"], &doorbell["doorbell"]), (&1.into(), &"sq_tail".into()));
     assert_eq!((&doorbell["in_user"], &doorbell["max_ns"]), (&1.into(), &7000.into()));
-    assert_eq!((&report["commands"], kinds(report)), (&1.into(), vec![]));
+    assert_eq!((&report["ledger"]["matched"], kinds(report)), (&1.into(), vec![]));
 }
 
 const SETUP: &str =
@@ -422,10 +429,13 @@ fn an_end_belongs_to_the_command_with_its_generation() {
     let events = [set(0x2007), done(0, 0x7), set(0x1008), done(0, 0x1008)];
     let (report, lines) = imported(&ftrace(&events), "trace");
     let [command] = of(&lines, "command")[..] else { panic!("{report}") };
-    assert_eq!((&command["cid"], &report["without_begin"]), (&0x1008.into(), &1.into()));
+    assert_eq!(
+        (&command["cid"], &report["ledger"]["orphan_completions"]),
+        (&0x1008.into(), &1.into())
+    );
     // kernels that print no generation at the end
     let (report, _) = imported(&ftrace(&[set(0x2007), done(0, 0x7)]), "trace");
-    assert_eq!(report["commands"], 1, "{report}");
+    assert_eq!(report["ledger"]["matched"], 1, "{report}");
 }
 
 /// A command that is not understood has taken the tag of the one before: that did not end with it.
@@ -451,7 +461,7 @@ fn a_line_of_a_megabyte_is_not_understood_and_takes_no_minutes() {
     let from = dir.path().join("text").display().to_string();
     fs::write(&from, text).unwrap();
     let report: Value = serde_json::from_str(&run(&format!("import {from} --json")).out).unwrap();
-    assert_eq!(report["commands"], 1, "{report}");
+    assert_eq!(report["ledger"]["matched"], 1, "{report}");
     assert_eq!(kinds(&report).iter().map(|(_, count)| count).sum::<u64>(), 2, "{report}");
 }
 
@@ -461,11 +471,7 @@ fn no_import_is_exact() {
     let dir = TempDir::new().unwrap();
     let to = dir.path().join("a.nvd").display().to_string();
     for (text, view, says) in [
-        (
-            "tests/host/qemu.log",
-            "host latency",
-            "accuracy  NOT KNOWN: 10 commands, 8 interrupts in a text",
-        ),
+        ("tests/host/qemu.log", "host latency", "what its tracer lost; 10 commands in the text"),
         ("tests/import/ftrace.txt", "latency", "accuracy  DEGRADED: 3 events lost"),
     ] {
         assert_eq!(run(&format!("import {text} -o {to} --force")).code, Some(0));

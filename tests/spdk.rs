@@ -64,15 +64,16 @@ impl Target {
 /// Every command of the target, once, with its stages.
 fn check_commands(out: &str, truth: &[Value], backend: bool) {
     let lines = lines(out);
-    let found = of(&lines, "host_command");
+    let found = of(&lines, "command");
     assert_eq!((found.len(), truth.len()), (COUNT, COUNT));
     for (command, truth) in found.iter().zip(truth) {
-        for key in ["qid", "cid", "slba"] {
+        for key in ["qid", "cid"] {
             assert_eq!(command[key], truth[key], "{command} {truth}");
         }
+        assert_eq!(command["fields"]["slba"], truth["slba"], "{command} {truth}");
         assert_eq!(command["opcode_value"], truth["opcode"], "{command}");
         assert_eq!(command["status"]["value"], truth["status"], "{command}");
-        assert_eq!(command["nlb"], 8, "{command}");
+        assert_eq!(command["fields"]["nlb"], 8, "{command}");
         assert_eq!(command["ctrl"], "spdk:9", "{command}");
         let stages = command["stages"].as_array().unwrap();
         let names: Vec<&Value> = stages.iter().map(|s| &s["name"]).collect();
@@ -85,7 +86,7 @@ fn check_commands(out: &str, truth: &[Value], backend: bool) {
             assert!(stages[1]["ns"].as_u64().unwrap() >= 1_000_000, "{command}");
         }
     }
-    let left = of(&lines, "host_unfinished");
+    let left = of(&lines, "unfinished");
     assert_eq!(left.len(), 1);
     assert_eq!(left[0]["cid"], 1000);
     let target = of(&lines, "host_target")[0];
@@ -94,7 +95,6 @@ fn check_commands(out: &str, truth: &[Value], backend: bool) {
     assert_eq!(ctrl["cntlid"], 9, "{target}");
     let end = of(&lines, "host_end")[0];
     assert_eq!(end["exact"], true, "{end}");
-    assert_eq!(end["ledger"]["failed_checks"], 0, "{end}");
 }
 
 #[test]

@@ -66,15 +66,16 @@ fn the_commands_are_those_that_were_issued() {
         done.lines().count() == 1 + hits.len()
     });
     let all = lines(&tool.stop());
-    let found = of(&all, "host_command");
+    let found = of(&all, "command");
     let truth = lines(TRUTH);
     assert_eq!(found.len(), truth.len());
     for (command, truth) in found.iter().zip(&truth) {
         for key in ["qid", "cid"] {
             assert_eq!(command[key], truth[key], "{command} {truth}");
         }
-        assert_eq!(command["slba"], truth["slba"], "{command} {truth}");
-        assert_eq!(command["nlb"], truth["nlb"], "{command} {truth}");
+        for key in ["slba", "nlb"] {
+            assert_eq!(command["fields"][key], truth[key], "{command} {truth}");
+        }
         assert_eq!(command["opcode_value"], truth["opcode"], "{command}");
         assert_eq!(command["status"]["value"], truth["status"], "{command}");
         assert_eq!(command["ctrl"], "qemu:SER0", "{command}");
@@ -82,10 +83,10 @@ fn the_commands_are_those_that_were_issued() {
         let is_done = truth["slba"].is_u64() && truth["status"] == 0;
         assert_eq!(seen, is_done, "{command} {truth}");
     }
-    assert_eq!(of(&all, "host_interrupt").len(), 8);
+    assert_eq!(of(&all, "interrupt").len(), 8);
     let end = of(&all, "host_end")[0];
     assert_eq!(end["exact"], true, "{end}");
-    assert_eq!(end["ledger"]["hits"]["usdt"], hits.len(), "{end}");
+    assert_eq!(end["ledger"]["hooks"][0]["hits"], hits.len(), "{end}");
     let target = of(&all, "host_target")[0];
     assert_eq!(target["target"]["by"], "usdt", "{target}");
 }
@@ -122,5 +123,5 @@ fn a_second_controller_ends_the_run() {
     assert_eq!(code, Some(2), "{said}");
     assert!(said.contains("has several NVMe controllers"), "{said}");
     let commands: Vec<Value> = lines(&out);
-    assert!(of(&commands, "host_command").is_empty(), "{out}");
+    assert!(of(&commands, "command").is_empty(), "{out}");
 }

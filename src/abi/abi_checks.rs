@@ -5,13 +5,12 @@
 use std::mem::offset_of;
 
 use super::maps::skel::types::{
-    nd_complete, nd_count, nd_early_times, nd_end, nd_event, nd_hist_rule, nd_hook, nd_host_point,
-    nd_kind, nd_known, nd_origin, nd_other, nd_outcome, nd_pair, nd_saw, nd_sender, nd_stages,
+    nd_complete, nd_count, nd_early_times, nd_end, nd_event, nd_hist_rule, nd_hook, nd_kind,
+    nd_known, nd_origin, nd_other, nd_outcome, nd_pair, nd_saw, nd_sender, nd_stages,
     nd_submission, nd_submit, nd_times, nd_wait_point,
 };
 use super::maps::{
-    CELL_HEAD, nd_cell, nd_ctrl, nd_failure, nd_hist, nd_host, nd_key, nd_limit, nd_stack_sum,
-    nd_usdt_limit,
+    CELL_HEAD, nd_cell, nd_ctrl, nd_failure, nd_hist, nd_key, nd_limit, nd_stack_sum, nd_usdt_limit,
 };
 use crate::abi::events::wait_bits;
 use crate::abi::record::{
@@ -23,7 +22,6 @@ use crate::model::filter::{MAX_CTRLS, MAX_LIST};
 use crate::model::ids::{CTRL, NSID_MASK, PATTERN_BITS};
 use crate::model::point::{IN_RECORDS, NO_COMPLETE, NO_SETUP, Point};
 use crate::model::stage::StageSet;
-use crate::model::target::{HOST_POINTS, HostPoint};
 use crate::model::{histogram, origin as bios};
 use crate::probe::catalog::CATALOG;
 use crate::target::spdk::ARGS;
@@ -67,12 +65,6 @@ same! {
     histogram::MAX_EXP => nd_hist_rule::ND_HIST_MAX_EXP;
     histogram::BUCKETS => nd_hist_rule::ND_HIST_BUCKETS;
     bios::SHIFT => nd_limit::ND_BIOS_SHIFT;
-    HostPoint::Fetch => nd_host_point::ND_HOST_FETCH;
-    HostPoint::BackendSubmit => nd_host_point::ND_HOST_BACKEND_SUBMIT;
-    HostPoint::BackendDone => nd_host_point::ND_HOST_BACKEND_DONE;
-    HostPoint::Post => nd_host_point::ND_HOST_POST;
-    HostPoint::Interrupt => nd_host_point::ND_HOST_INTERRUPT;
-    HOST_POINTS => nd_host_point::ND_HOST_POINTS;
     ARGS => nd_usdt_limit::ND_USDT_ARGS;
     MAX_CTRLS => nd_limit::ND_MAX_CTRLS;
     MAX_LIST => nd_limit::ND_MAX_LIST;
@@ -131,4 +123,3 @@ const _: () =
     assert!(size_of::<nd_cell>() == CELL_HEAD + StageSet::Full.measured() * size_of::<nd_hist>());
 const _: () = assert!(size_of::<nd_stack_sum>() == size_of::<nd_hist>() + 8);
 const _: () = assert!(size_of::<nd_ctrl>() == 16);
-const _: () = assert!(size_of::<nd_host>() == 8 * (HOST_POINTS + 3) + 64 + 8);

@@ -146,6 +146,7 @@ pub(super) fn small(e: &RawEvent, value: u64) -> Result<EventKind, DecodeError> 
             state: CtrlState(value as u32),
             requested: value >> 32 != 0,
         },
+        kind::INTERRUPT => EventKind::Interrupt { ctrl: id.ctrl, vector: value as u32 },
         _ => return Err(DecodeError),
     })
 }

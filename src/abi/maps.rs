@@ -21,7 +21,6 @@ use crate::model::stage::StageSet;
 use crate::nvme::opcode::{Opcode, QueueKind};
 use crate::nvme::subject::ALL_NAMESPACES;
 use bytemuck::{AnyBitPattern, Zeroable};
-pub(crate) use skel::types::nd_host;
 pub(super) use skel::types::{
     nd_begun, nd_bio, nd_cell, nd_cpu, nd_ctrl, nd_failure, nd_failures, nd_hist, nd_key,
     nd_last_bio, nd_pause, nd_rowless, nd_scratch, nd_slot, nd_stack_sum, nd_start, nd_state,
@@ -32,6 +31,7 @@ pub use skel::types::{
     nd_host_limit, nd_limit, nd_mode, nd_spdk_call, nd_stack_at, nd_trace, nd_usdt_count,
     nd_usdt_limit, nd_who,
 };
+pub(crate) use skel::types::{nd_host, nd_host_point};
 use std::array;
 use std::mem::{offset_of, size_of};
 

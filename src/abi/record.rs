@@ -174,6 +174,9 @@ impl Record {
                 let value = u64::from(state.0) | u64::from(*requested) << 32;
                 record.small(kind::STATE, *ctrl, value);
             }
+            EventKind::Interrupt { ctrl, vector } => {
+                record.small(kind::INTERRUPT, *ctrl, (*vector).into());
+            }
         }
     }
 
@@ -468,6 +471,8 @@ pub(crate) mod kind {
     pub(crate) const ASYNC: u32 = 10;
     /// value: the new state; 1 << 32: requested, and the outcome is unknown.
     pub(crate) const STATE: u32 = 11;
+    /// Of a target; value: the vector. Only in recordings.
+    pub(crate) const INTERRUPT: u32 = 254;
     /// In flight at the end; value: time of the setup. Only in recordings.
     pub(crate) const UNFINISHED: u32 = 255;
 }

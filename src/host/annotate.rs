@@ -7,18 +7,19 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use crate::error::{Failure, Kind};
-use crate::model::target::{HostCommand, HostEvent, TargetKind};
+use crate::model::target::{HostEvent, TargetKind};
 use crate::model::text::{printable, word};
-use crate::recording::HostRecording;
-use crate::target::spdk_trace::{Argument, ArgumentValue, Entry, Trace, label};
+use crate::nvme::decode::{CommandSet, blocks};
+use crate::target::spdk_trace::{Argument, ArgumentValue, Entry, Known, Trace, label};
 use crate::view::json::typed_line;
 use crate::view::parts::ids;
 use anyhow::Result;
 use serde_json::json;
 
 use crate::host::args::HostAnnotateArgs;
+use crate::host::{Step, recorded};
 use crate::run::eprint_note;
-use crate::run::input::{check_target_end, read_recording, read_text};
+use crate::run::input::read_text;
 use crate::run::stdout::stdout;
 
 /// Nanoseconds as microseconds with three digits, without rounding.
@@ -42,7 +43,7 @@ fn value(argument: Option<&Argument>, value: &ArgumentValue) -> String {
 fn spdk_text(
     trace: &Trace,
     entry: &Entry,
-    id: Option<&HostCommand>,
+    known: Option<&Known>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let tracepoint = trace.tracepoint(entry);
@@ -63,13 +64,10 @@ fn spdk_text(
         let name = described.map_or_else(|| "arg".into(), |a| word(&a.name).into_owned());
         line += &format!(" {name}={}", value(described, argument));
     }
-    if let Some(id) = id {
-        let numbers = [("qid", id.qid), ("cid", id.cid)].into_iter();
-        let known = numbers.filter_map(|(key, value)| Some((key, value?)));
-        known.for_each(|(key, value)| line += &format!(" {key}={value}"));
-        id.opcode().iter().for_each(|o| line += &format!(" opcode={}", o.name_or_code()));
-        let slba = id.slba.iter();
-        slba.for_each(|slba| line += &format!(" slba={slba}"));
+    if let Some(Known { id, blocks, .. }) = known {
+        let opcode = id.opcode.name_or_code();
+        line += &format!(" qid={} cid={} opcode={opcode}", id.qid, id.cid);
+        blocks.iter().for_each(|blocks| line += &format!(" slba={}", blocks.slba));
     }
     writeln!(out, "{}", line.trim_end())
 }
@@ -78,7 +76,7 @@ fn spdk_text(
 fn spdk_json(
     trace: &Trace,
     entry: &Entry,
-    id: Option<&HostCommand>,
+    known: Option<&Known>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let object = entry.object.as_ref();
@@ -92,20 +90,18 @@ fn spdk_json(
         "object": object.and_then(|o| o.value),
         "object_id": object.and_then(|o| o.id.as_ref()),
         "args": entry.args,
-        "command": id.map(ids),
+        "command": known.map(|known| ids(&known.id, known.blocks)),
     });
     typed_line("spdk_trace", &line, out)
 }
 
 /// Why a recording has none of the requests of the trace.
-fn other(args: &HostAnnotateArgs, recording: &HostRecording, requests: u64) -> String {
+fn other(args: &HostAnnotateArgs, kind: TargetKind, requests: u64) -> String {
     let path = args.recording.as_deref().unwrap_or_else(|| Path::new("-"));
-    let what = match recording.target.kind {
+    let what = match kind {
         TargetKind::Spdk => "another run of SPDK's target, or one without ids of commands",
         TargetKind::Nvmet => "the kernel's target",
         TargetKind::Qemu => "QEMU",
-        TargetKind::Block => "blkparse",
-        TargetKind::Other => "another target",
     };
     format!(
         "{} has none of the {requests} requests of {}: it is a recording of {what}. Give one of `host \
@@ -123,18 +119,24 @@ pub fn run(args: &HostAnnotateArgs) -> Result<()> {
     let text = read_text(&args.trace)?;
     let trace = Trace::parse(&text)
         .map_err(|e| Failure::error(Kind::Usage, format!("{}: {e}", printable(&args.trace))))?;
-    let recording = args.recording.as_deref().map(read_recording).transpose()?;
-    let mut labels = BTreeMap::new();
-    if let Some(recording) = &recording {
-        let commands = recording.events.iter().filter_map(|event| match event {
-            HostEvent::Command(command) | HostEvent::Unfinished(command) => Some(*command),
-            _ => None,
-        });
-        let commands: Vec<_> = commands.collect();
+    let (mut labels, mut early) = (BTreeMap::new(), Ok(()));
+    if let Some(path) = &args.recording {
+        let mut commands = Vec::new();
+        let ended = recorded(path, &mut |step| {
+            if let Step::Event(HostEvent::Nvme(event), _) = step
+                && let Some((id, submission)) = event.what.id().zip(event.what.submission())
+            {
+                let (request, at_ns) = (submission.stack.0, event.at_ns);
+                let blocks = blocks(id.opcode.queue, CommandSet::Nvm, &submission.sqe);
+                commands.push(Known { request, at_ns, id: *id, blocks });
+            }
+            Ok(true)
+        })?;
+        early = ended.early;
         let without;
         (labels, without) = label(&trace, &commands);
         if labels.is_empty() && without > 0 {
-            return Err(Failure::error(Kind::Usage, other(args, recording, without)));
+            return Err(Failure::error(Kind::Usage, other(args, ended.target.kind, without)));
         }
         if without > 0 {
             eprint_note(&format!(
@@ -145,16 +147,13 @@ pub fn run(args: &HostAnnotateArgs) -> Result<()> {
     }
     let mut out = BufWriter::new(stdout());
     for (n, entry) in trace.entries.iter().enumerate() {
-        let id = labels.get(&n);
+        let known = labels.get(&n);
         if args.json {
-            spdk_json(&trace, entry, id, &mut out)?;
+            spdk_json(&trace, entry, known, &mut out)?;
         } else {
-            spdk_text(&trace, entry, id, &mut out)?;
+            spdk_text(&trace, entry, known, &mut out)?;
         }
     }
     out.flush()?;
-    match recording.zip(args.recording.as_deref()) {
-        Some((recording, path)) => check_target_end(&recording, path),
-        None => Ok(()),
-    }
+    early
 }

@@ -3,8 +3,9 @@
 
 use std::io::{BufWriter, Write};
 
+use crate::model::event::EventKind;
 use crate::model::report::parts::{PartKey, PartRows};
-use crate::model::target::{HostEvent, name_of};
+use crate::model::target::{HostEvent, Part, name_of};
 use crate::model::text::word;
 use crate::nvme::subject::subject;
 use crate::view::parts::{parts_json, parts_text};
@@ -22,10 +23,11 @@ use crate::run::stdout::stdout;
 pub fn run(args: &HostLatencyArgs) -> Result<()> {
     let mut rows = PartRows::new();
     let ended = observe(&args.target, &mut |step| {
-        if let Step::Event(HostEvent::Command(command), _) = step {
-            let key = (command.ctrl, command.nsid, command.opcode());
-            let parts = command.times.stages().unwrap_or_default();
-            rows.entry(key).or_default().add(&parts);
+        if let Step::Event(HostEvent::Nvme(event), _) = step
+            && let EventKind::Command(id, _, outcome) = &event.what
+        {
+            let parts = outcome.timeline.as_ref().and_then(Part::of).unwrap_or_default();
+            rows.entry((id.ctrl, id.nsid, id.opcode)).or_default().add(&parts);
         }
         Ok(true)
     })?;
@@ -38,12 +40,8 @@ pub fn run(args: &HostLatencyArgs) -> Result<()> {
         if rows.is_empty() {
             writeln!(out, "no finished command to show")?;
         }
-        let shown = |(ctrl, cdw1, opcode): &PartKey| {
-            let name = name_of(*ctrl);
-            let name = word(&name);
-            opcode
-                .map_or_else(|| format!("{name} requests"), |opcode| subject(&name, *cdw1, opcode))
-        };
+        let shown =
+            |(ctrl, cdw1, opcode): &PartKey| subject(&word(&name_of(*ctrl)), Some(*cdw1), *opcode);
         parts_text(&rows, &shown, false, Theme { color }, &mut out)?;
     }
     write_ledger(ended.ledger.as_ref(), &args.target, &mut out)?;

@@ -9,22 +9,26 @@ mod spdk;
 mod trace;
 mod view;
 
-use std::io::{BufWriter, Write, stderr};
+use std::io::{BufWriter, Write};
+use std::path::Path;
 use std::time::Duration;
 
 use crate::error::{Failure, Kind};
 use crate::host::args::{HostArgs, HostCommand, TargetArgs};
-use crate::host::view::{end_json, event_json, event_text, ledger_text};
+use crate::host::view::{end_json, state_json, state_text};
 use crate::machine::System;
-use crate::model::ledger::HostLedger;
+use crate::model::ledger::Ledger;
+use crate::model::stage::StageSet;
 use crate::model::target::{HostController, HostEvent, TargetInfo, TargetKind, name_of};
-use crate::recording::HostRecording;
+use crate::recording::Fact;
 use crate::run::drive::turns::{Turns, stop_receiver};
-use crate::run::eprint_note;
-use crate::run::input::{check_target_end, read_recording};
+use crate::run::drive::{FileReader, Run, Step as FileStep};
 use crate::run::start::{HostSession, prepare, target};
 use crate::run::stdout::Stdout;
-use crate::settings::{ChosenTarget, HostOptions};
+use crate::run::{eprint_note, say_ledger};
+use crate::settings::{ChosenTarget, HostOptions, Settings};
+use crate::view::theme::Theme;
+use crate::view::trace::{Clock, Context, TraceLines};
 use anyhow::Result;
 
 /// Attaches to a target. Also returns what it is, for the first line.
@@ -47,7 +51,7 @@ fn attach(chosen: ChosenTarget, options: HostOptions) -> Result<(HostSession, St
 /// A step of a run.
 enum Step<'a> {
     /// An event, and the controllers that are known.
-    Event(&'a HostEvent, &'a [HostController]),
+    Event(&'a HostEvent<'a>, &'a [HostController]),
     /// No event waits.
     Pause,
 }
@@ -57,15 +61,21 @@ type Taker<'t> = &'t mut dyn FnMut(Step<'_>) -> Result<bool>;
 
 /// Writes a line for each event.
 fn lines(json: bool, out: &mut BufWriter<Stdout>) -> impl FnMut(Step<'_>) -> Result<bool> {
+    let stages = Some(StageSet::Host);
+    let mut lines = match json {
+        true => TraceLines::json(Clock::Mono, stages),
+        false => TraceLines::long(Theme { color: false }, Clock::Mono, stages),
+    };
     move |step| {
         match step {
-            Step::Event(event, controllers) => {
-                let name = name_of(controllers, event.ctrl());
-                match json {
-                    true => event_json(event, &name, out)?,
-                    false => event_text(event, &name, out)?,
-                }
+            Step::Event(HostEvent::Nvme(event), controllers) => {
+                let name = name_of(controllers, event.what.ctrl());
+                lines.event(event, &Context { disk: &name, ..Context::default() });
+                lines.take(|lines| out.write_all(lines))?;
             }
+            Step::Event(HostEvent::State(change), _) if json => state_json(change, out)?,
+            Step::Event(HostEvent::State(change), _) => state_text(change, out)?,
+            Step::Event(HostEvent::Call(_), _) => {}
             Step::Pause => out.flush()?,
         }
         Ok(true)
@@ -77,7 +87,7 @@ struct Ended {
     target: TargetInfo,
     controllers: Vec<HostController>,
     /// `None`: a recording without an end.
-    ledger: Option<HostLedger>,
+    ledger: Option<Ledger>,
     took: Duration,
     /// To be returned after the output: that the target, or the recording, ended early.
     early: Result<()>,
@@ -120,24 +130,37 @@ fn observe(args: &TargetArgs, taker: Taker<'_>) -> Result<Ended> {
     let Some(path) = &args.from else {
         return live(asked_for(args)?, args.duration, taker);
     };
-    let recording = read_recording(path)?;
-    let early = check_target_end(&recording, path);
-    for event in &recording.events {
-        taker(Step::Event(event, &recording.controllers))?;
+    recorded(path, taker)
+}
+
+/// Passes on the events of a recording.
+fn recorded(path: &Path, taker: Taker<'_>) -> Result<Ended> {
+    let mut reader = FileReader::open(path, &Settings::of(StageSet::Host))?;
+    let mut controllers = Vec::new();
+    let mut run = Run::of(&mut reader);
+    loop {
+        match run.next()? {
+            FileStep::Event { event, .. } => {
+                taker(Step::Event(&HostEvent::Nvme(event), &controllers))?;
+            }
+            FileStep::Fact(Fact::TargetControllers(all)) => controllers = all,
+            FileStep::Fact(_) | FileStep::Tick { .. } => {}
+            FileStep::Ended => break,
+        }
     }
-    let HostRecording { target, controllers, ledger, .. } = recording;
-    Ok(Ended { target, controllers, ledger, took: Duration::ZERO, early })
+    let (target, ledger) = (reader.info().target.clone(), reader.ledger().cloned());
+    let (early, took) = (reader.check_complete(), Duration::ZERO);
+    Ok(Ended { target: target.unwrap_or_default(), controllers, ledger, took, early })
 }
 
 /// Writes the ledger: as JSON to the output, as text to stderr.
 ///
 /// # Errors
 /// Errors of the writer.
-fn write_ledger(ledger: Option<&HostLedger>, args: &TargetArgs, out: &mut dyn Write) -> Result<()> {
+fn write_ledger(ledger: Option<&Ledger>, args: &TargetArgs, out: &mut dyn Write) -> Result<()> {
     match ledger {
         Some(ledger) if args.json => end_json(ledger, out)?,
-        // a closed stderr is not an error
-        Some(ledger) => _ = ledger_text(ledger, args.verbose, &mut stderr().lock()),
+        Some(ledger) => say_ledger(ledger, args.verbose),
         None => {}
     }
     Ok(())

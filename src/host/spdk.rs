@@ -62,7 +62,8 @@ pub fn states(args: &HostSpdkArgs) -> Result<()> {
     let mut out = BufWriter::new(stdout());
     let ended = live(source, args.duration, &mut lines(args.json, &mut out))?;
     let ledger = ended.ledger.unwrap_or_default();
-    let (hits, lost): (u64, u64) = (ledger.hits.values().sum(), ledger.lost);
+    let hits: u64 = ledger.hooks.iter().map(|hook| hook.hits).sum();
+    let lost = ledger.trace.unwrap_or_default().lost();
     if args.json {
         let line = json!({ "exact": lost == 0, "changes": hits, "lost": lost });
         typed_line("spdk_end", &line, &mut out)?;
@@ -102,7 +103,7 @@ pub fn messages(args: &HostSpdkArgs) -> Result<()> {
     let mut rows: Vec<MessageRow> = rows.collect();
     rows.sort_by_key(|row| (row.call, Reverse(row.count), row.address));
     let sent: u64 = rows.iter().map(|row| row.count).sum();
-    let lost = ended.ledger.unwrap_or_default().lost;
+    let lost = ended.ledger.and_then(|ledger| ledger.trace).map_or(0, |trace| trace.lost());
     let mut out = BufWriter::new(stdout());
     if args.json {
         for row in &rows {

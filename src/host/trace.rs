@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `host trace`: the events of a target, as lines or in a recording.
 
-use std::io::{BufWriter, Write, stderr};
+use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use crate::host::args::HostTraceArgs;
-use crate::host::view::{ledger_text, target_json};
+use crate::host::view::target_json;
 use crate::host::{Step, asked_for, lines, live, observe, write_ledger};
 use crate::machine::System;
-use crate::run::eprint_note;
+use crate::model::target::HostEvent;
 use crate::run::recording::{FileSettings, FileWriter};
 use crate::run::stdout::stdout;
+use crate::run::{eprint_note, say_ledger};
 use crate::units::{counted, size_text};
 use anyhow::Result;
 
@@ -18,21 +19,27 @@ fn record(args: &HostTraceArgs, path: &Path) -> Result<()> {
     let settings = FileSettings::whole(path, args.force, &[]);
     let source = asked_for(&args.target)?;
     let mut file = FileWriter::of_target(&settings, source.target().clone(), &System::at("/"))?;
+    let mut known = 0;
     let ended = live(source, args.target.duration, &mut |step| {
         match step {
-            Step::Event(event, _) => file.target_event(event),
+            Step::Event(HostEvent::Nvme(event), controllers) => {
+                if controllers.len() > known {
+                    file.target_controllers(controllers);
+                    known = controllers.len();
+                }
+                file.event(event);
+            }
+            Step::Event(..) => {}
             Step::Pause => file.clock_readings(),
         }
         Ok(!file.has_failed())
     })?;
-    file.target_controllers(&ended.controllers);
     let name = file.name();
     let ledger = ended.ledger.unwrap_or_default();
     let written = file.finish(ended.took, &ledger)?;
-    let (commands, size) = (counted(ledger.commands, "command"), size_text(written.bytes));
+    let (commands, size) = (counted(ledger.matched, "command"), size_text(written.bytes));
     eprint_note(&format!("{name}: {commands}, {size}"));
-    // a closed stderr is not an error
-    let _ = ledger_text(&ledger, args.target.verbose, &mut stderr().lock());
+    say_ledger(&ledger, args.target.verbose);
     ended.early
 }
 

@@ -5,15 +5,12 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::lines::{Found, Layout, Line, Unreads, each, read, sectors};
-use crate::model::command_class::Conditions;
-use crate::model::event::{
-    CommandId, CompletionStatus, Event, EventKind, Outcome, StackId, Submission,
-};
+use crate::model::event::{CommandId, CompletionStatus, Event, EventKind, Outcome, Submission};
 use crate::model::ledger::{Ledger, TraceLedger};
 use crate::model::machine::{ControllerInfo, DiskInfo, Pairing};
-use crate::model::origin::{Bios, Origin};
 use crate::model::point::{Pattern, Point};
 use crate::model::stage::StageSet;
+use crate::model::target::TargetInfo;
 use crate::model::timeline::Timeline;
 use crate::nvme::decode::{CommandSet, blocks};
 use crate::nvme::opcode::{Opcode, QueueKind, parse};
@@ -97,7 +94,8 @@ fn opcode(name: &str, queue: QueueKind) -> Option<Opcode> {
     found.ok()?.first().copied()
 }
 
-fn comm(name: &str) -> [u8; 16] {
+/// The name of a thread, as far as the kernel keeps it.
+pub fn comm(name: &str) -> [u8; 16] {
     let mut comm = [0; 16];
     let kept = name.len().min(15);
     comm[..kept].copy_from_slice(&name.as_bytes()[..kept]);
@@ -158,10 +156,16 @@ pub struct Census {
     pub with_issue: u64,
     /// Older events that were overwritten before the text was read.
     pub overwritten: u64,
+    /// Lines about something else.
+    pub other: u64,
+    /// The target whose commands they are; `None`: the driver's.
+    pub target: Option<TargetInfo>,
     /// The disks, by controller and namespace: name, bytes of a block or 0.
     disks: BTreeMap<(u32, u32), (String, u32)>,
     /// The controllers.
     controllers: BTreeSet<u32>,
+    /// What the text lacks, for its report.
+    pub lacks: Vec<String>,
     /// Lines that nothing was read from.
     pub unreads: Unreads,
 }
@@ -169,7 +173,17 @@ pub struct Census {
 impl Census {
     /// The stages that the points of the text make.
     pub fn stage_set(&self) -> StageSet {
-        if self.with_issue > 0 { StageSet::Fine } else { StageSet::Basic }
+        match self.target {
+            Some(_) => StageSet::Host,
+            None if self.with_issue > 0 => StageSet::Fine,
+            None => StageSet::Basic,
+        }
+    }
+
+    /// Adds a disk of blkparse, whose sectors are its blocks.
+    pub fn disk(&mut self, ctrl: u32, name: String) {
+        self.controllers.insert(ctrl);
+        self.disks.insert((ctrl, 1), (name, 512));
     }
 
     /// The controllers and disks.
@@ -393,15 +407,12 @@ impl Reader<'_> {
         self.census.partial += u64::from(cdw.is_some() && !is_whole && opcode.code != 0);
         let knows = !event.comm.is_empty();
         let submission = Submission {
-            sqe,
-            bytes: None,
             knows_submitter: knows,
             pid: event.tgid.unwrap_or(event.tid),
             tid: event.tid,
             comm: comm(event.comm),
             cpu: event.cpu.unwrap_or(0),
-            stack: StackId::default(),
-            origin: Origin::default(),
+            ..Submission::of(sqe)
         };
         let lba_bytes = self.disk(&id, disk);
         let mut open = Open { id, submission, at_ns: event.at_ns, start_ns: None, issue_ns: None };
@@ -576,15 +587,8 @@ impl Reader<'_> {
         let bits: Pattern = known.filter_map(|(point, _)| point.pattern_bit()).sum();
         let time = |point| seen.iter().find(|(p, _)| *p == point).and_then(|(_, ns)| *ns);
         let line = Timeline::from_fn(bits, |point| time(point).unwrap_or(0));
-        let outcome = Outcome {
-            verdict,
-            latency_ns,
-            timeline: latency_ns.map(|_| line),
-            cpu: event.cpu.unwrap_or(0),
-            conditions: Conditions::default(),
-            bios: Bios::default(),
-            stack: StackId::default(),
-        };
+        let cpu = event.cpu.unwrap_or(0);
+        let outcome = Outcome { verdict, cpu, ..Outcome::of(latency_ns, latency_ns.map(|_| line)) };
         self.trace().commands_shown += 1;
         (self.to)(&Event { at_ns, what: EventKind::Command(open.id, open.submission, outcome) });
     }

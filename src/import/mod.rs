@@ -2,10 +2,12 @@
 //! `import`: a text of another program becomes a recording.
 
 use crate::error::{Failure, Kind};
-use crate::import::driver::Known;
+use crate::import::driver::{Census, Known};
 use crate::import::lines::{Found, Layout, Line, QEMU, Unreads};
 use crate::import::report::Report;
+use crate::model::event::Event;
 use crate::model::ledger::Ledger;
+use crate::model::target::HostController;
 use crate::model::text::printable;
 use crate::recording::RunInfo;
 use crate::run::args::common::{JSON, JSON_LONG, ONLY_EXAMPLES, number};
@@ -14,9 +16,9 @@ use crate::run::input::read_text;
 use crate::run::outfile::is_stdout;
 use crate::run::recording::{FileSettings, FileWriter};
 use crate::run::stdout::stdout;
+use crate::target::MOST_EVENTS;
 use crate::target::spdk_trace::Trace;
-use crate::target::{Imported, MOST_EVENTS};
-use anyhow::Result;
+use anyhow::{Error, Result};
 use std::io::{BufWriter, Write, stderr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -72,11 +74,17 @@ fn settings<'a>(args: &'a ImportArgs, path: &'a Path) -> FileSettings<'a> {
     FileSettings::whole(path, args.force, std::slice::from_ref(&args.text))
 }
 
-/// Reads tracepoints of the driver, and records their commands.
-fn driver(text: &str, args: &ImportArgs) -> Result<Report> {
-    let known = Known::of(text);
-    let census = driver::import(text, &known, &mut |_| {});
-    let report = Report::of_driver(&census);
+/// Passes on the events of a text, the same at each call.
+type Importer<'t> = &'t dyn Fn(&mut dyn FnMut(&Event)) -> Result<Census>;
+
+/// Reads commands of the driver, or of QEMU, and records them.
+fn commands(
+    import: Importer<'_>,
+    report: impl FnOnce(&Census) -> Report,
+    args: &ImportArgs,
+) -> Result<Report> {
+    let census = import(&mut |_| {})?;
+    let report = report(&census);
     let Some(path) = &args.output else {
         return Ok(report);
     };
@@ -91,26 +99,17 @@ fn driver(text: &str, args: &ImportArgs) -> Result<Report> {
         sq: Some(census.events.contains("nvme_sq")),
         aen: Some(false),
         imported: Some(report.format.into()),
+        target: census.target.clone(),
         ..RunInfo::default()
     };
     let mut file = FileWriter::of_text(&settings(args, path), info)?;
-    file.controllers(&census.controllers());
-    file.ledger(Duration::ZERO, &Ledger { imported: true, ..Ledger::default() });
-    driver::import(text, &known, &mut |event| file.event(event));
-    file.finish(Duration::from_nanos(last_ns - first_ns), &census.ledger)?;
-    Ok(report)
-}
-
-/// Records what a target did.
-fn target((imported, report): (Imported, Report), args: &ImportArgs) -> Result<Report> {
-    let Some(path) = &args.output else { return Ok(report) };
-    let info = RunInfo { target: Some(imported.target), ..RunInfo::default() };
-    let mut file = FileWriter::of_text(&settings(args, path), info)?;
-    file.target_controllers(&imported.controllers);
-    for event in &imported.events {
-        file.target_event(event);
+    match &census.target {
+        Some(_) => file.target_controllers(&[HostController::named("qemu:0")]),
+        None => file.controllers(&census.controllers()),
     }
-    file.finish(Duration::ZERO, &imported.ledger)?;
+    file.ledger(Duration::ZERO, &Ledger { imported: true, ..Ledger::default() });
+    import(&mut |event| file.event(event))?;
+    file.finish(Duration::from_nanos(last_ns - first_ns), &census.ledger)?;
     Ok(report)
 }
 
@@ -137,19 +136,32 @@ pub fn run(args: &ImportArgs) -> Result<()> {
         false => Box::new(BufWriter::new(stdout())),
     };
     let report = match format {
-        Format::Driver => driver(&text, args)?,
-        Format::Blkparse => target(blkparse::import(&text), args)?,
-        Format::Qemu => target(qemu::import(&text).map_err(|why| refuse(&why.to_string()))?, args)?,
+        Format::Driver => {
+            let known = Known::of(&text);
+            commands(&|to| Ok(driver::import(&text, &known, to)), Report::of_driver, args)?
+        }
+        Format::Blkparse => {
+            let report = |census: &Census| Report::of_census("blkparse", "request", census);
+            commands(&|to| Ok(blkparse::import(&text, to)), report, args)?
+        }
+        Format::Qemu => {
+            let report = |census: &Census| Report::of_census("QEMU's log", "command", census);
+            let of_text = |why: Error| refuse(&why.to_string());
+            commands(&|to| qemu::import(&text, to).map_err(of_text), report, args)?
+        }
+        Format::SpdkText | Format::SpdkJson if args.output.is_some() => {
+            return Err(refuse("SPDK's trace has states, and no commands to record: omit -o"));
+        }
         Format::SpdkText => {
             let (trace, unread) = spdk::parse(&text, MOST_EVENTS);
             let lack = "commands: a request has states, and no ids";
-            target(spdk::import(&trace, unread, lack), args)?
+            spdk::import(&trace, unread, 1, lack)
         }
         Format::SpdkJson => {
             let trace = Trace::parse(&text).map_err(|why| refuse(&why.to_string()))?;
             let lack = "commands: a request has states, and no ids; `host annotate` adds them from a \
                         recording";
-            target(spdk::import(&trace, Unreads::default(), lack), args)?
+            spdk::import(&trace, Unreads::default(), 1, lack)
         }
         Format::Kvm if args.output.is_some() => {
             return Err(refuse("kvm:* tracepoints have no commands to record: omit -o"));
@@ -166,7 +178,7 @@ pub fn run(args: &ImportArgs) -> Result<()> {
     };
     report.write(args.json, &mut out)?;
     out.flush()?;
-    if args.output.is_none() && report.ledger.commands + report.ledger.unfinished == 0 {
+    if args.output.is_none() && report.ledger.matched + report.ledger.in_flight == 0 {
         let why = format!("{}: it has no {}", printable(&args.text), report.what);
         return Err(Failure::error(Kind::Run, why));
     }
@@ -195,7 +207,7 @@ pub struct ImportArgs {
 
     /// Write a recording to this file
     ///
-    /// Read it with any command, or, if from QEMU, SPDK or blkparse, with `host trace` and `host latency`.
+    /// Read it with any command, or, if from QEMU, with `host trace` and `host latency`.
     /// Only you can read the file.
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,

@@ -3,29 +3,29 @@
 
 use std::collections::BTreeSet;
 
+use super::driver::Census;
 use super::lines::{Found, Line, OTHER, QEMU, each, read};
-use super::report::Report;
-use crate::model::target::{HostClock, HostController, HostEvent, HostTimes};
+use crate::model::event::{Event, EventKind};
+use crate::model::target::{HostClock, TargetInfo, TargetKind};
 use crate::target::qemu::{ENDS, Reader, Skip};
-use crate::target::{Imported, value};
+use crate::target::value;
 use anyhow::{Result, bail};
 
-/// Reads a log.
+/// Reads a log, and passes on its events by time. A second call gives the same.
 ///
 /// # Errors
 /// If it is about several controllers.
-pub fn import(log: &str) -> Result<(Imported, Report)> {
+pub fn import(log: &str, to: &mut dyn FnMut(&Event)) -> Result<Census> {
     let is_timed = log.lines().any(|line| match read(line) {
         Found::Event(event) => event.name.starts_with(QEMU) && event.resolution_ns > 0,
         _ => false,
     });
     let (clock, resolution_ns) =
         if is_timed { (HostClock::Realtime, 1000) } else { (HostClock::Order, 0) };
-    let mut reader = Reader::of("log", clock, resolution_ns);
-    reader.all.done.controllers = vec![HostController::named("qemu:0")];
+    let mut reader = Reader::of(clock);
     reader.has_ends = log.contains(ENDS);
     let (mut seen, mut second) = (BTreeSet::new(), None);
-    let unread = each(log, |number, found| {
+    let unreads = each(log, |number, found| {
         let Found::Event(Line { at_ns, resolution_ns, name, text, .. }) = found else {
             return Err(OTHER);
         };
@@ -33,7 +33,7 @@ pub fn import(log: &str) -> Result<(Imported, Report)> {
             return Err(name.into());
         }
         if is_timed && resolution_ns == 0 {
-            reader.all.done.ledger.not_read += 1;
+            reader.ledger.not_read(1);
             return Err("an event without a time".into());
         }
         let ns = if is_timed { at_ns } else { number };
@@ -51,22 +51,29 @@ pub fn import(log: &str) -> Result<(Imported, Report)> {
              controller: log one controller only, or use `host trace --pid`"
         );
     }
-    let mut imported = reader.all.finished();
+    reader.finish();
     if !is_timed {
-        // the number of a line is no time
-        imported.events.iter_mut().for_each(without_times);
+        reader.events.iter_mut().for_each(without_times);
     }
-    let lacks = lacks(&seen, is_timed);
-    let report = Report { format: "QEMU's log", lacks, unread, ..Report::of_target(&imported) };
-    Ok((imported, report))
+    reader.events.iter().for_each(to);
+    let (kind, by) = (TargetKind::Qemu, "log".into());
+    let target = TargetInfo { kind, by, clock, resolution_ns, ..TargetInfo::default() };
+    let ends = reader.events.first().zip(reader.events.last());
+    let mut census = Census::default();
+    census.span = ends.map(|(first, last)| (first.at_ns, last.at_ns));
+    census.lacks = lacks(&seen, is_timed);
+    census.target = Some(target);
+    (census.resolution_ns, census.unreads) = (resolution_ns, unreads);
+    (census.ledger, census.other) = (reader.ledger, reader.other);
+    Ok(census)
 }
 
-/// The order is kept in one point, so that no stage has a length.
-fn without_times(event: &mut HostEvent) {
-    if let HostEvent::Command(command) | HostEvent::Unfinished(command) = event
-        && let Some((point, order)) = command.times.seen().last()
-    {
-        command.times = HostTimes::default().with(point, order);
+/// The number of a line is the time of an event, but not of a point: no stage has a length.
+fn without_times(event: &mut Event) {
+    match &mut event.what {
+        EventKind::Command(_, _, outcome) => (outcome.latency_ns, outcome.timeline) = (None, None),
+        EventKind::Unfinished { age_ns, .. } => *age_ns = 0,
+        _ => {}
     }
 }
 
@@ -75,7 +82,8 @@ fn lacks(seen: &BTreeSet<&str>, is_timed: bool) -> Vec<String> {
     let begins: &[&str] = &["pci_nvme_io_cmd", "pci_nvme_admin_cmd"];
     let blocks: &[&str] = &["pci_nvme_read", "pci_nvme_write"];
     let answers: &[&str] = &["pci_nvme_rw_cb", "pci_nvme_rw_complete_cb"];
-    let mut lacks = Vec::new();
+    let mut lacks =
+        vec!["fields but the blocks, namespaces of admin commands: they read as zero".to_owned()];
     if !is_timed {
         lacks.push("times, so no latency: start QEMU with -msg timestamp=on".to_owned());
     }
@@ -96,9 +104,15 @@ fn lacks(seen: &BTreeSet<&str>, is_timed: bool) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::target::HostPoint;
+    use crate::model::point::Point;
 
     const HEAD: &str = "7@10.000001:pci_nvme_io_cmd cid 5 nsid 0x1 sqid 2 opc 0x2 opname 'R'\n";
+
+    fn read_all(log: &str) -> (Vec<Event>, Census) {
+        let mut events = Vec::new();
+        let census = import(log, &mut |event| events.push(*event)).unwrap();
+        (events, census)
+    }
 
     fn lines(more: &str) -> String {
         format!("{HEAD}{more}")
@@ -111,14 +125,15 @@ mod tests {
              7@10.000003:pci_nvme_rw_cb cid 5 blk ''\n\
              7@10.000004:pci_nvme_enqueue_req_completion cid 5 cqid 3 dw0 0x0 dw1 0x0 status 0x0\n",
         );
-        let read = import(&log).unwrap().0;
-        let HostEvent::Command(done) = read.events[1] else {
-            panic!("{:?}", read.events);
+        let read = read_all(&log);
+        let mut done = read.0.iter().filter(|event| event.what.is_finished());
+        let EventKind::Command(id, _, outcome) = done.next().unwrap().what else {
+            panic!("{:?}", read.0);
         };
-        assert_eq!(done.qid, Some(3));
-        assert_eq!(done.times.at(HostPoint::BackendDone), None);
-        assert_eq!((read.ledger.commands, read.ledger.unfinished), (1, 1));
-        assert_eq!(read.ledger.other, 1);
+        assert_eq!(id.qid, 3);
+        assert_eq!(outcome.timeline.unwrap().at(Point::Cqe), None);
+        let ledger = &read.1.ledger;
+        assert_eq!((ledger.matched, ledger.in_flight, read.1.other), (1, 1, 1));
     }
 
     #[test]
@@ -127,12 +142,10 @@ mod tests {
         let created = |sqid| format!("7@10.000001:pci_nvme_create_sq sqid={sqid}, cqid=9\n");
         let end = "7@10.000002:pci_nvme_enqueue_req_completion cid 5 cqid 9 status 0x0\n";
         let read = |log: String| {
-            let read = import(&log).unwrap().0;
-            let done = read.events.iter().filter_map(|event| match event {
-                HostEvent::Command(command) => command.qid,
-                _ => None,
-            });
-            (done.collect::<Vec<_>>(), read.ledger.without_begin)
+            let read = read_all(&log);
+            let done = read.0.iter().filter(|event| event.what.is_finished());
+            let done = done.filter_map(|event| Some(event.what.id()?.qid));
+            (done.collect::<Vec<_>>(), read.1.ledger.orphan_completions)
         };
         let (second, third) = (created(2), created(3));
         assert_eq!(read(io(9) + &io(2) + end), (vec![9], 0));
@@ -147,15 +160,15 @@ mod tests {
     #[test]
     fn a_reset_ends_what_is_in_flight() {
         let log = lines("7@10.000002:pci_nvme_mmio_cfg wrote MMIO, config controller config=0x0\n");
-        let ledger = import(&lines(&log[HEAD.len()..])).unwrap().0.ledger;
-        assert_eq!((ledger.commands, ledger.without_end), (0, 1));
+        let ledger = read_all(&lines(&log[HEAD.len()..])).1.ledger;
+        assert_eq!((ledger.matched, ledger.overwritten), (0, 1));
     }
 
     #[test]
     fn without_ends_an_id_may_come_again() {
         let again = format!("{HEAD}{HEAD}");
-        let (imported, report) = import(&again).unwrap();
-        assert_eq!((imported.ledger.without_end, imported.ledger.unfinished), (1, 1));
-        assert!(report.lacks.iter().any(|lack| lack.contains(ENDS)), "{:?}", report.lacks);
+        let (_, census) = read_all(&again);
+        assert_eq!((census.ledger.overwritten, census.ledger.in_flight), (1, 1));
+        assert!(census.lacks.iter().any(|lack| lack.contains(ENDS)), "{:?}", census.lacks);
     }
 }

@@ -10,9 +10,7 @@ use super::driver::Census;
 use super::kvm::KvmTrace;
 use super::lines::{Unread, Unreads};
 use super::spdk::State;
-use crate::model::ledger::HostLedger;
-use crate::model::target::TargetKind;
-use crate::target::Imported;
+use crate::model::ledger::{Ledger, TraceLedger};
 use crate::units::{counted, nanos};
 use crate::view::header::entry_at;
 use crate::view::json::typed_line;
@@ -32,8 +30,9 @@ pub struct Report {
     #[serde(skip)]
     pub what: &'static str,
     /// What was read, and what was not.
-    #[serde(flatten)]
-    pub ledger: HostLedger,
+    pub ledger: Ledger,
+    /// Lines about something else.
+    pub other: u64,
     /// Resolution of the times; zero: there are none.
     pub resolution_ns: u64,
     /// What the text lacks, and what follows from that; a sentence each.
@@ -76,50 +75,37 @@ impl Report {
         some(census.without_status, "completion", "the status of {}");
         let early = "{} at its start, which ftrace's ring had overwritten";
         some(census.overwritten, "event", early);
-        let ledger = HostLedger {
-            imported: true,
-            commands: matched,
-            unfinished: ledger.in_flight,
-            without_begin: ledger.orphan_completions,
-            without_end: ledger.overwritten + ledger.untracked,
-            lost: ledger.trace.as_ref().map_or(0, |trace| trace.lost_events),
-            ..HostLedger::default()
-        };
-        Self {
-            format: "tracepoints of the driver",
-            what: "command",
-            ledger,
-            resolution_ns: census.resolution_ns,
-            lacks,
-            unread: census.unreads.clone(),
-            ..Self::default()
-        }
+        let report = Self::of_census("tracepoints of the driver", "command", census);
+        Self { lacks, ..report }
     }
 
-    /// The report on the text of a target.
-    pub fn of_target(imported: &Imported) -> Self {
-        let is_command = imported.target.kind == TargetKind::Qemu;
+    /// The report on a text with commands of the driver.
+    pub fn of_census(format: &'static str, what: &'static str, census: &Census) -> Self {
         Self {
-            what: if is_command { "command" } else { "request" },
-            ledger: imported.ledger.clone(),
-            resolution_ns: imported.target.resolution_ns,
+            format,
+            what,
+            ledger: census.ledger.clone(),
+            other: census.other,
+            resolution_ns: census.resolution_ns,
+            lacks: census.lacks.clone(),
+            unread: census.unreads.clone(),
             ..Self::default()
         }
     }
 
     /// The report on doorbell writes.
     pub fn of_kvm(trace: &KvmTrace) -> Self {
+        let mut ledger = Ledger {
+            matched: trace.writes(),
+            overwritten: trace.incomplete,
+            ..Ledger::of_target(true)
+        };
+        ledger.lose(trace.lost);
         let user = "returns to user space (kvm_userspace_exit): IN_USER is not known";
         Self {
             format: "tracepoints of KVM",
             what: "doorbell write",
-            ledger: HostLedger {
-                imported: true,
-                commands: trace.writes(),
-                without_end: trace.incomplete,
-                lost: trace.lost,
-                ..HostLedger::default()
-            },
+            ledger,
             resolution_ns: trace.resolution_ns,
             lacks: (!trace.has_user).then(|| user.to_owned()).into_iter().collect(),
             unread: trace.unreads.clone(),
@@ -145,21 +131,21 @@ impl Report {
         let mut entry = |label: &str, text: &str| entry_at(COLUMN, label, text, out);
         entry("format", self.format)?;
         let ledger = &self.ledger;
-        let mut text = counted(ledger.commands, self.what);
+        let mut text = counted(ledger.matched, self.what);
+        let lost = ledger.trace.as_ref().map_or(0, TraceLedger::lost);
         for (count, what, how) in [
-            (ledger.unfinished, "start", " without an end before the text ends"),
-            (ledger.without_begin, "end", " without a start"),
-            (ledger.without_end, "start", " without an end"),
-            (ledger.interrupts, "interrupt", ""),
-            (ledger.lost, "event", " lost before the text was written"),
+            (ledger.in_flight, "start", " without an end before the text ends"),
+            (ledger.orphan_completions, "end", " without a start"),
+            (ledger.overwritten + ledger.untracked, "start", " without an end"),
+            (lost, "event", " lost before the text was written"),
         ] {
             if count > 0 {
                 text += &format!(", {}{how}", counted(count, what));
             }
         }
         entry("read", &text)?;
-        if ledger.other > 0 {
-            let text = format!("{} without further information", counted(ledger.other, "event"));
+        if self.other > 0 {
+            let text = format!("{} without further information", counted(self.other, "event"));
             entry("not needed", &text)?;
         }
         match self.resolution_ns {

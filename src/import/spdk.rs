@@ -8,9 +8,10 @@ use serde::{Serialize, Serializer};
 use super::lines::{Found, Layout, Line, OTHER, Unreads, each};
 use super::report::Report;
 use crate::model::histogram::Histogram;
+use crate::model::ledger::Ledger;
 use crate::model::text::Text;
 use crate::target::spdk_trace::{Entry, Object, Trace, Tracepoint};
-use crate::target::{Imported, spdk_trace, word};
+use crate::target::word;
 use crate::view::json::dist;
 
 /// Reads the text, and keeps this many entries. Its times are microseconds with three digits.
@@ -44,17 +45,22 @@ pub fn parse(text: &str, most: usize) -> (Trace, Unreads) {
     (trace, unreads)
 }
 
-/// The requests of a trace, and the report.
-pub fn import(trace: &Trace, unread: Unreads, lack: &str) -> (Imported, Report) {
-    let imported = spdk_trace::import(trace);
-    let report = Report {
+/// The report on a trace.
+pub fn import(trace: &Trace, unread: Unreads, resolution_ns: u64, lack: &str) -> Report {
+    let states = states(trace);
+    let matched = states.iter().map(|state| state.since.count()).sum();
+    let mut ledger = Ledger { matched, ..Ledger::of_target(true) };
+    ledger.lose(trace.lost);
+    Report {
         format: "SPDK's trace",
+        what: "state",
+        other: (trace.entries.len() as u64).saturating_sub(matched),
+        ledger,
+        resolution_ns,
         lacks: vec![lack.to_owned()],
         unread,
-        states: states(trace),
-        ..Report::of_target(&imported)
-    };
-    (imported, report)
+        states,
+    }
 }
 
 /// The times of a state since the first state of its object.
@@ -101,6 +107,6 @@ mod tests {
         let lines: String = (0..9).map(|n| format!("1: {n}.000 A_{n} id: r1\n")).collect();
         let (trace, unreads) = parse(&lines, 6);
         assert_eq!((trace.entries.len(), unreads.0[0].count), (6, 3));
-        assert_eq!(import(&trace, unreads, "").0.ledger.lost, 3);
+        assert_eq!(import(&trace, unreads, 1, "").ledger.trace.unwrap().lost(), 3);
     }
 }

@@ -36,8 +36,7 @@ struct Found {
     disks: DiskNames,
     /// By controller and namespace, each opcode. Admin commands have no namespace.
     commands: BTreeMap<(u32, Option<u32>), BTreeMap<String, u64>>,
-    /// Events of a target.
-    target_events: u64,
+    events: u64,
     last_ns: u64,
     /// The length of the run, of a file that has its end.
     length: Option<Duration>,
@@ -50,6 +49,7 @@ impl Found {
     fn add(&mut self, item: Item<'_>) {
         match item {
             Item::Event(event) => {
+                self.events += 1;
                 self.last_ns = self.last_ns.max(event.at_ns);
                 self.later += u64::from(EventClass::of(&event.what) == EventClass::Command);
                 let (EventKind::Command(id, ..)
@@ -61,10 +61,6 @@ impl Found {
                 let nsid = (id.opcode.queue == QueueKind::Io).then_some(id.nsid);
                 let of_disk = self.commands.entry((id.ctrl, nsid)).or_default();
                 *of_disk.entry(id.opcode.name_or_code()).or_default() += 1;
-            }
-            Item::Target(event) => {
-                self.target_events += 1;
-                self.last_ns = self.last_ns.max(event.at_ns());
             }
             Item::Fact(Fact::Controllers(all)) => {
                 self.disks.recorded(&all);
@@ -103,7 +99,7 @@ fn questions(info: &RunInfo, has_commands: bool) -> Vec<Question> {
             .into();
     }
     let (why, where_is) = match info.stage_set {
-        StageSet::Total => {
+        StageSet::Total | StageSet::Host => {
             let lacks = "no stages were recorded";
             ((false, lacks.to_owned()), (false, lacks.to_owned()))
         }
@@ -231,8 +227,8 @@ impl<'i> Info<'i> {
                 .unwrap_or_else(|| Duration::from_nanos(of.last_ns.saturating_sub(begin)))
                 .as_secs_f64(),
             target: target.map(|target| format!("{} ({})", target.kind.name(), target.by)),
-            target_events: target.map(|_| of.target_events),
-            disks: of.commands.iter().map(disk).collect(),
+            target_events: target.map(|_| of.events),
+            disks: of.commands.iter().filter(|_| target.is_none()).map(disk).collect(),
             recorded: if target.is_some() { Vec::new() } else { recorded(run) },
             selected: selected.join(" "),
             ring: run.ring.as_ref().map(RingInfo::text),

@@ -5,90 +5,109 @@ use crate::join::pairing::{
     Guest, Join, Offset, by_readings, guest_command, pair_controllers, served,
 };
 use crate::join::view::{JoinClock, JoinView};
-use crate::model::ledger::{Accuracy, HostLedger};
+use crate::model::event::Event;
+use crate::model::ledger::Ledger;
 use crate::model::machine::{ClockReading, ControllerInfo, SharedClock};
 use crate::model::report::disk_names::DiskNames;
 use crate::model::stage::StageSet;
-use crate::model::target::HostClock;
+use crate::model::target::{HostClock, HostController, Served, TargetInfo, name_of};
 use crate::model::text::printable;
-use crate::recording::{Fact, HostRecording};
+use crate::nvme::decode::CommandSet;
+use crate::recording::Fact;
 use crate::run::args::common::{ColorArg, JSON, JSON_LONG, ONLY_EXAMPLES, number};
 use crate::run::args::filter::ctrl_instance;
 use crate::run::drive::{FileReader, Run, Step};
 use crate::run::exit::usage;
 use crate::run::input;
-use crate::run::input::{check_target_end, read_recording};
 use crate::run::stdout::stdout;
 use crate::settings::Settings;
 use crate::view::theme::Theme;
 use anyhow::Result;
 use clap::ValueEnum;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::mem::take;
+use std::path::PathBuf;
 
 pub(crate) mod pairing;
 mod timeline;
 pub(crate) mod view;
 
-/// Commands of a guest that are kept from any file.
+/// Commands that are kept from any file, beyond one for each two bytes of it.
 const MOST_COMMANDS: u64 = 400_000;
 
-/// The guest's side.
-#[derive(Default)]
-struct Driver {
-    commands: Vec<Guest>,
-    /// Finished commands without times, and those without an end.
+/// What a recording has for a join.
+struct Side<T> {
+    commands: Vec<T>,
+    /// Finished commands without times, or with times out of order.
     without_times: u64,
+    /// The guest's controllers.
     controllers: Vec<ControllerInfo>,
+    /// The target's.
+    targets: Vec<HostController>,
     readings: Vec<ClockReading>,
+    /// Of a target's recording.
+    target: TargetInfo,
+    ledger: Ledger,
     is_exact: bool,
+    file: FileReader,
 }
 
-/// Reads the recording of the driver, which must have these controllers.
-fn read_guest(path: &Path, ctrls: BTreeSet<u32>) -> Result<(Driver, FileReader)> {
-    let mut settings = Settings::of(StageSet::Total);
-    settings.filter.ctrls = ctrls;
-    let mut replay = FileReader::open(path, &settings)?;
-    replay.require_pairs()?;
-    let mut guest = Driver::default();
+/// Reads the commands of a recording, as far as `take` makes something of their events.
+fn read<T>(
+    mut file: FileReader,
+    take: impl Fn(&Event, CommandSet) -> Option<T>,
+) -> Result<Side<T>> {
+    let (mut commands, mut without_times) = (Vec::new(), 0);
+    let (mut controllers, mut targets, mut readings) = (Vec::new(), Vec::new(), Vec::new());
     // a file of this size has no more, unless it is forged
-    let (most, path) = (MOST_COMMANDS + replay.size / 2, replay.path.to_string());
-    let mut run = Run::of(&mut replay);
+    let (most, path) = (MOST_COMMANDS + file.size / 2, file.path.to_string());
+    let mut run = Run::of(&mut file);
     loop {
         match run.next()? {
             Step::Event { event, names, .. } => {
-                match guest_command(event, names.of_command(event.what.id()).1) {
-                    Some(command) => guest.commands.push(command),
-                    None => guest.without_times += u64::from(event.what.outcome().is_some()),
+                match take(event, names.of_command(event.what.id()).1) {
+                    Some(command) => commands.push(command),
+                    None => without_times += u64::from(event.what.outcome().is_some()),
                 }
-                if guest.commands.len() as u64 > most {
+                if commands.len() as u64 > most {
                     return Err(usage(format!(
                         "{path} is damaged, or made to do harm: it has more commands than a file of its \
                          size can hold"
                     )));
                 }
             }
-            Step::Fact(Fact::Controllers(all)) => {
-                ControllerInfo::update(&mut guest.controllers, all);
-            }
-            Step::Fact(Fact::Readings(all)) => guest.readings.extend(all),
+            Step::Fact(Fact::Controllers(all)) => ControllerInfo::update(&mut controllers, all),
+            Step::Fact(Fact::TargetControllers(all)) => targets = all,
+            Step::Fact(Fact::Readings(all)) => readings.extend(all),
             Step::Fact(_) | Step::Tick { .. } => {}
             Step::Ended => break,
         }
     }
-    let ledger = replay.ledger();
-    guest.is_exact = ledger.is_some_and(|l| l.accuracy() == Accuracy::Exact);
-    Ok((guest, replay))
+    let is_exact = file.ledger().is_some_and(Ledger::is_exact);
+    let ledger = file.ledger().cloned().unwrap_or_default();
+    let target = file.info().target.clone().unwrap_or_default();
+    Ok(Side {
+        commands,
+        without_times,
+        controllers,
+        targets,
+        readings,
+        target,
+        ledger,
+        is_exact,
+        file,
+    })
 }
 
 /// The method by which the clocks are compared, and the offset if it does not come from the pairs.
 fn clock(
     args: &JoinArgs,
-    (guest, replay): (&Driver, &FileReader),
-    host: &HostRecording,
+    guest: &Side<Guest>,
+    host: &Side<Served>,
 ) -> Result<(JoinClock, Option<Offset>)> {
-    let boots = (&replay.info().boot_id, &host.info.boot_id);
+    let infos = (guest.file.info(), host.file.info());
+    let boots = (&infos.0.boot_id, &infos.1.boot_id);
     let of_one_boot = boots.0.is_some() && boots.0 == boots.1;
     let is_monotonic = host.target.clock == HostClock::Monotonic;
     let is_same = of_one_boot && is_monotonic;
@@ -104,7 +123,7 @@ fn clock(
         JoinClock::Tsc => ("tsc", SharedClock::Tsc),
         JoinClock::Ptp => ("ptp", SharedClock::HostWall),
     };
-    let mut recordings = [(&args.guest, replay.info()), (&args.host, &host.info)].into_iter();
+    let mut recordings = [(&args.guest, infos.0), (&args.host, infos.1)].into_iter();
     let on_arm = recordings.find(|(_, info)| info.arch == "aarch64");
     if let (JoinClock::Tsc, Some((path, _))) = (clock, on_arm) {
         let shown = printable(path);
@@ -135,13 +154,13 @@ fn typed(text: &str) -> Result<(u32, &str)> {
 fn controllers(
     typed: &[(u32, &str)],
     guest: &[ControllerInfo],
-    host: &HostRecording,
+    host: &Side<Served>,
 ) -> Result<BTreeMap<u32, u32>> {
     let mut pairs = BTreeMap::new();
     for &(ctrl, name) in typed {
-        let found = host.controllers.iter().find(|c| c.name == name);
+        let found = host.targets.iter().find(|c| c.name == name);
         let found = found.ok_or_else(|| {
-            let names = host.controllers.iter().map(|c| c.name.to_string());
+            let names = host.targets.iter().map(|c| c.name.to_string());
             usage(format!(
                 "--ctrl nvme{ctrl}={name}: the host side has no {name}; it has {}",
                 names.collect::<Vec<_>>().join(", ")
@@ -150,7 +169,7 @@ fn controllers(
         pairs.insert(ctrl, found.number);
     }
     if pairs.is_empty() {
-        pairs = pair_controllers(guest, host.target.kind, &host.controllers).map_err(usage)?;
+        pairs = pair_controllers(guest, host.target.kind, &host.targets).map_err(usage)?;
     }
     if pairs.is_empty() {
         return Err(usage(
@@ -162,35 +181,29 @@ fn controllers(
 }
 
 /// Reasons for commands without a partner.
-fn notes(guest: &Driver, ledger: &HostLedger, nameless: u64) -> Vec<String> {
+fn notes(guest: &Side<Guest>, host: &Side<Served>) -> Vec<String> {
     let mut notes = Vec::new();
     if !guest.is_exact {
         notes.push("the recording of the guest is not exact".into());
     }
-    let lost = ledger.degraded().into_iter();
+    let lost = host.ledger.degraded().into_iter();
     notes.extend(lost.map(|what| format!("the host side has {what}")));
-    if nameless > 0 {
-        notes.push(format!(
-            "{nameless} requests of the host side have no ids, or times out of order"
-        ));
-    }
-    if guest.without_times > 0 {
-        let n = guest.without_times;
-        notes.push(format!("{n} commands of the guest have no times"));
+    for (count, what) in [
+        (host.ledger.orphan_completions, "ends of the host side have no start"),
+        (host.without_times, "commands of the host side have no times, or times out of order"),
+        (guest.without_times, "commands of the guest have no times"),
+    ] {
+        if count > 0 {
+            notes.push(format!("{count} {what}"));
+        }
     }
     notes
 }
 
 /// The error, after the reason if a recording is not whole.
-fn of_the_rest(
-    error: anyhow::Error,
-    guest: &FileReader,
-    host: &HostRecording,
-    args: &JoinArgs,
-) -> anyhow::Error {
-    let sides = [(&args.guest, guest.incomplete()), (&args.host, host.ending().flaw())];
-    let damaged = sides.into_iter().filter_map(|(path, how)| Some((printable(path), how?)));
-    let damaged: Vec<String> = damaged.map(|(path, how)| format!("{path} {how}")).collect();
+fn of_the_rest(error: anyhow::Error, sides: [&FileReader; 2]) -> anyhow::Error {
+    let flaw = |file: &FileReader| Some(format!("{} {}", file.path, file.incomplete()?));
+    let damaged: Vec<String> = sides.into_iter().filter_map(flaw).collect();
     match damaged.len() {
         0 => error,
         n => {
@@ -210,29 +223,32 @@ pub fn run(args: &JoinArgs) -> Result<()> {
         // before it is read for the first time
         input::require_file(&args.guest, "--format perfetto")?;
     }
-    let host = read_recording(&args.host)?;
-    let ctrls = typed.iter().map(|(ctrl, _)| *ctrl).collect();
-    let (mut guest, replay) = read_guest(&args.guest, ctrls)?;
+    let host = FileReader::open(&args.host, &Settings::of(StageSet::Host))?;
+    let mut host = read(host, |event, _| served(event))?;
+    let mut settings = Settings::of(StageSet::Total);
+    settings.filter.ctrls = typed.iter().map(|(ctrl, _)| *ctrl).collect();
+    let guest = FileReader::open(&args.guest, &settings)?;
+    guest.require_pairs()?;
+    let mut guest = read(guest, guest_command)?;
     // what follows may fail for what is missing
-    let of_the_rest = |error| of_the_rest(error, &replay, &host, args);
-    let (clock, known) = clock(args, (&guest, &replay), &host).map_err(of_the_rest)?;
+    let of_the_rest = |error| of_the_rest(error, [&guest.file, &host.file]);
+    let (clock, known) = clock(args, &guest, &host).map_err(of_the_rest)?;
     let pairs = controllers(&typed, &guest.controllers, &host).map_err(of_the_rest)?;
-    let mut commands = std::mem::take(&mut guest.commands);
+    let mut commands = take(&mut guest.commands);
     commands.retain_mut(|c| {
         let number = pairs.get(&c.ctrl);
         c.id.ctrl = number.copied().unwrap_or_default();
         number.is_some()
     });
-    let (mut served, nameless) = served(&host.events);
-    served.retain(|s| pairs.values().any(|number| *number == s.command.ctrl));
-    let ledger = host.ledger.clone().unwrap_or_default();
-    let is_whole = guest.is_exact && host.ledger.as_ref().is_some_and(HostLedger::is_exact);
+    let mut served = take(&mut host.commands);
+    served.retain(|s| pairs.values().any(|number| *number == s.id.ctrl));
+    let is_whole = guest.is_exact && host.is_exact;
     let resolution = host.target.resolution_ns;
     let join = Join::new(commands, served, resolution, known, is_whole);
     if let Some(path) = &args.output {
-        timeline::write((args, path), (&replay, &host), &join)?;
-        replay.check_complete()?;
-        return check_target_end(&host, &args.host);
+        timeline::write((args, path), (&guest.file, &host), &join)?;
+        guest.file.check_complete()?;
+        return host.file.check_complete();
     }
     let mut disks = DiskNames::default();
     disks.recorded(&guest.controllers);
@@ -240,10 +256,10 @@ pub fn run(args: &JoinArgs) -> Result<()> {
         disks: &disks,
         join: &join,
         clock,
-        host_name: &|number| host.name_of(number),
+        host_name: &|number| name_of(&host.targets, number),
         controllers: pairs.into_iter().collect(),
         slowest: args.slowest,
-        notes: notes(&guest, &ledger, nameless),
+        notes: notes(&guest, &host),
     };
     let mut out = BufWriter::new(stdout());
     if args.json {
@@ -253,8 +269,8 @@ pub fn run(args: &JoinArgs) -> Result<()> {
         view.text(Theme { color }, &mut out)?;
     }
     out.flush()?;
-    replay.check_complete()?;
-    check_target_end(&host, &args.host)
+    guest.file.check_complete()?;
+    host.file.check_complete()
 }
 
 const EXAMPLES: &str = "\

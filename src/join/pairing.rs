@@ -14,20 +14,22 @@ pub use self::clock::Offset;
 pub use self::matching::Matches;
 pub use self::readings::by_readings;
 use self::waterfall::waterfall;
-use crate::model::event::{Event, EventKind};
+use crate::model::event::{CommandId, Event, EventKind};
 use crate::model::machine::ControllerInfo;
 use crate::model::point::Point;
 use crate::model::report::parts::PartRows;
-use crate::model::target::{HostCommand, HostController, HostEvent, Part, TargetKind};
-use crate::nvme::decode::{CommandSet, blocks};
+use crate::model::target::{HostController, Part, Served, TargetKind};
+use crate::nvme::decode::{Blocks, CommandSet, blocks};
 
 /// A command in the guest's recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Guest {
     /// Controller instance in the guest.
     pub ctrl: u32,
-    /// What the target also knows of it. `ctrl` is the controller's number on the host side.
-    pub id: HostCommand,
+    /// The command. `ctrl` is the controller's number on the host side.
+    pub id: CommandId,
+    /// Its blocks, if it has some.
+    pub blocks: Option<Blocks>,
     /// The first observed point.
     pub begin_ns: u64,
     /// Whether that is not `issue_ns`: a point before it was observed, too.
@@ -39,17 +41,6 @@ pub struct Guest {
     /// Whether `end_ns` is the time of the CQE.
     pub has_cqe: bool,
     /// The last observed point.
-    pub last_ns: u64,
-}
-
-/// A command in the host's recording, which has its ids and its times.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Served {
-    /// The command.
-    pub command: HostCommand,
-    /// The first observed point.
-    pub first_ns: u64,
-    /// The last one.
     pub last_ns: u64,
 }
 
@@ -71,22 +62,14 @@ pub fn guest_command(event: &Event, set: CommandSet) -> Option<Guest> {
     // not the waits before the request
     let of_request = Point::ALL.into_iter().filter(|point| *point >= Point::Start);
     let seen = || of_request.clone().filter_map(at);
-    let found = blocks(id.opcode.queue, set, &asked.sqe);
     let last_ns = seen().max().unwrap_or(event.at_ns).max(event.at_ns);
     if last_ns >= NO_TIME {
         return None;
     }
     Some(Guest {
         ctrl: id.ctrl,
-        id: HostCommand {
-            qid: Some(id.qid),
-            cid: Some(id.cid),
-            nsid: Some(id.nsid),
-            code: Some(id.opcode.code),
-            slba: found.map(|b| b.slba),
-            nlb: found.map(|b| b.nlb),
-            ..HostCommand::default()
-        },
+        id: *id,
+        blocks: blocks(id.opcode.queue, set, &asked.sqe),
         has_begin: BEFORE_ISSUE.into_iter().any(|point| at(point).is_some()),
         begin_ns: seen().min().unwrap_or(setup_out).min(setup_out),
         issue_ns: at(Point::Issue).unwrap_or(setup_out).max(setup_out),
@@ -99,24 +82,22 @@ pub fn guest_command(event: &Event, set: CommandSet) -> Option<Guest> {
 /// Times from here on (146 years) are treated as corrupt: sums of two would not fit.
 const NO_TIME: u64 = 1 << 62;
 
-/// The finished commands of the host side that have ids, and times in order, and the number of the others.
-pub fn served(events: &[HostEvent]) -> (Vec<Served>, u64) {
-    let (mut all, mut nameless) = (Vec::new(), 0);
-    for event in events {
-        let HostEvent::Command(command) = event else {
-            continue;
-        };
-        let (has_ids, in_order) =
-            (command.qid.and(command.cid).is_some(), command.times.stages().is_some());
-        match command.times.ends().filter(|(_, last_ns)| has_ids && in_order && *last_ns < NO_TIME)
-        {
-            Some((first_ns, last_ns)) => {
-                all.push(Served { command: *command, first_ns, last_ns });
-            }
-            None => nameless += 1,
-        }
-    }
-    (all, nameless)
+/// A finished command of the host side. `None`: another event, or its times are not known or out of order.
+pub fn served(event: &Event) -> Option<Served> {
+    let EventKind::Command(id, asked, outcome) = &event.what else {
+        return None;
+    };
+    let times = outcome.timeline?;
+    let (first_ns, last_ns) = times.ends().filter(|(_, last)| *last < NO_TIME)?;
+    Part::of(&times)?;
+    Some(Served {
+        id: *id,
+        blocks: blocks(id.opcode.queue, CommandSet::Nvm, &asked.sqe),
+        status: outcome.verdict.map(|verdict| verdict.status),
+        times,
+        first_ns,
+        last_ns,
+    })
 }
 
 /// The controller of the host side that each of the guest's is, as far as only one is possible.
@@ -130,8 +111,7 @@ pub fn pair_controllers(
         let reachable = match kind {
             TargetKind::Nvmet => !is_pci,
             TargetKind::Qemu => is_pci,
-            TargetKind::Spdk | TargetKind::Other => true,
-            TargetKind::Block => false,
+            TargetKind::Spdk => true,
         };
         let cntlid = g.cntlid.zip(h.cntlid).is_none_or(|(a, b)| a == b);
         let nqn = g.nqn.as_ref().zip(h.nqn.as_ref()).is_none_or(|(a, b)| a == b);
@@ -176,7 +156,7 @@ impl Join {
         is_whole: bool,
     ) -> Self {
         guest.sort_by_key(|c| (c.issue_ns, c.id.qid, c.id.cid));
-        host.sort_by_key(|c| (c.first_ns, c.command.qid, c.command.cid));
+        host.sort_by_key(|c| (c.first_ns, c.id.qid, c.id.cid));
         let slack_ns = resolution_ns.saturating_sub(1);
         let matches = matching::pair(&guest, &host, slack_ns, known, is_whole);
         Self { guest, host, matches, slack_ns }
@@ -206,7 +186,7 @@ impl Join {
     pub fn rows(&self) -> PartRows {
         let mut rows = PartRows::new();
         for (guest, parts) in self.commands() {
-            let key = (guest.ctrl, guest.id.nsid, guest.id.opcode());
+            let key = (guest.ctrl, guest.id.nsid, guest.id.opcode);
             rows.entry(key).or_default().add(&parts);
         }
         rows

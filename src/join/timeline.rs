@@ -9,9 +9,7 @@ use std::time::Duration;
 
 use crate::join::pairing::{Join, Offset};
 use crate::model::stage::StageSet;
-use crate::model::target::HostCommand;
 use crate::model::text::Text;
-use crate::recording::HostRecording;
 use crate::run::exit::usage;
 use crate::settings::{Events, Mode};
 use crate::units::{nanos, size_text};
@@ -19,7 +17,8 @@ use crate::view::export::Sink;
 use crate::view::export::perfetto::{OnHost, Perfetto};
 use anyhow::Result;
 
-use crate::join::JoinArgs;
+use crate::join::{JoinArgs, Side};
+use crate::model::target::{Served, name_of};
 use crate::run::drive::FileReader;
 use crate::run::eprint_note;
 use crate::run::exporting::{Counts, add, begins};
@@ -38,7 +37,7 @@ fn shift(offset: &Offset, host_ns: u64, near_ns: u64) -> i64 {
 
 /// The commands of the host side with their shifts, by their ends on the guest's clock. A command with a
 /// partner has the offset that its parts in the report have.
-fn on_host<'j>(join: &'j Join, offset: &Offset) -> Vec<(&'j HostCommand, i64)> {
+fn on_host<'j>(join: &'j Join, offset: &Offset) -> Vec<(&'j Served, i64)> {
     let partners: BTreeMap<usize, usize> =
         join.matches.pairs.iter().map(|&(guest, host)| (host, guest)).collect();
     let near_ns = join.guest.first().map_or(0, |guest| guest.issue_ns);
@@ -51,7 +50,7 @@ fn on_host<'j>(join: &'j Join, offset: &Offset) -> Vec<(&'j HostCommand, i64)> {
     });
     let mut shifted: Vec<_> = shifted.collect();
     shifted.sort_by_key(|(served, by)| served.last_ns.cast_signed().wrapping_add(*by));
-    shifted.into_iter().map(|(served, by)| (&served.command, by)).collect()
+    shifted
 }
 
 /// Writes the time line, and reports what is in it.
@@ -60,7 +59,7 @@ fn on_host<'j>(join: &'j Join, offset: &Offset) -> Vec<(&'j HostCommand, i64)> {
 /// If the clocks have no known offset, or the file cannot be written; one sentence.
 pub fn write(
     (args, path): (&JoinArgs, &Path),
-    (replay, host): (&FileReader, &HostRecording),
+    (replay, host): (&FileReader, &Side<Served>),
     join: &Join,
 ) -> Result<()> {
     let Some(offset) = &join.matches.offset else {
@@ -82,9 +81,9 @@ pub fn write(
     let (_, ended) = add(guest, &mut perfetto, &mut counts, &failed)?;
     let error_ns = join.error_ns().unwrap_or_default();
     let mut shown = 0_u64;
-    for (command, shift_ns) in on_host(join, offset) {
-        let name = host.name_of(command.ctrl);
-        let served = OnHost { command, name: &name, shift_ns, error_ns };
+    for (served, shift_ns) in on_host(join, offset) {
+        let name = &name_of(&host.targets, served.id.ctrl);
+        let served = OnHost { served, name, shift_ns, error_ns };
         shown += u64::from(perfetto.on_host(&served).map_err(failed)?);
     }
     perfetto.finish().map_err(failed)?;

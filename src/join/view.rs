@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::join::pairing::{Guest, Join};
+use crate::model::event::CommandId;
 use crate::model::report::disk_names::DiskNames;
 use crate::model::report::parts::PartKey;
 use crate::model::target::Part;
@@ -66,7 +67,7 @@ impl JoinView<'_> {
     /// # Errors
     /// Errors of the writer.
     pub fn text(&self, theme: Theme, out: &mut dyn Write) -> io::Result<()> {
-        let subject = |&key: &PartKey| subject(self.disks, key);
+        let subject = |(ctrl, cdw1, opcode): &PartKey| self.disks.subject(*ctrl, *cdw1, *opcode);
         parts_text(&self.join.rows(), &subject, self.error() > 0, theme, out)?;
         for (n, (guest, parts)) in self.slow().iter().enumerate() {
             if n == 0 {
@@ -150,7 +151,7 @@ impl JoinView<'_> {
         let name = |ctrl| format!("nvme{ctrl}").into();
         parts_json("join_row", &self.join.rows(), &name, out)?;
         for (guest, parts) in self.slow() {
-            let mut line = ids(&guest.id);
+            let mut line = ids(&guest.id, guest.blocks);
             let more = [
                 ("time_ns", json!(guest.last_ns)),
                 ("ctrl", json!(format!("nvme{}", guest.ctrl))),
@@ -188,12 +189,6 @@ impl JoinView<'_> {
     }
 }
 
-/// What commands have in common; empty if that is not known.
-fn subject(disks: &DiskNames, (ctrl, cdw1, opcode): PartKey) -> String {
-    let known = cdw1.zip(opcode);
-    known.map_or_else(String::new, |(cdw1, opcode)| disks.subject(ctrl, cdw1, opcode))
-}
-
 fn slow_line(
     guest: &Guest,
     parts: &[Part],
@@ -201,12 +196,9 @@ fn slow_line(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let total = nanos((guest.last_ns - guest.begin_ns) as f64);
-    let mut text = subject(disks, (guest.ctrl, guest.id.nsid, guest.id.opcode()));
-    for (key, value) in [("qid", guest.id.qid), ("cid", guest.id.cid)] {
-        value.into_iter().for_each(|value| text += &format!(" {key}={value}"));
-    }
-    let slba = guest.id.slba.iter();
-    slba.for_each(|slba| text += &format!(" slba={slba}"));
+    let CommandId { qid, cid, nsid, opcode, .. } = guest.id;
+    let mut text = format!("{} qid={qid} cid={cid}", disks.subject(guest.ctrl, nsid, opcode));
+    guest.blocks.iter().for_each(|blocks| text += &format!(" slba={}", blocks.slba));
     writeln!(out, "{total:>8}  {text}")?;
     let parts: Vec<String> =
         parts.iter().map(|p| format!("{}={}", p.name, signed(p.ns as f64))).collect();

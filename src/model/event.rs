@@ -38,6 +38,9 @@ impl StackId {
     }
 }
 
+/// The queue of commands whose source has neither queues nor command ids (blkparse).
+pub const NO_QUEUE: u16 = u16::MAX;
+
 /// Identifies a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommandId {
@@ -100,7 +103,7 @@ pub struct Submission {
     pub comm: [u8; 16],
     /// The CPU of the submission.
     pub cpu: u16,
-    /// The stack at submission.
+    /// The stack at submission. In a target: the address of its request.
     pub stack: StackId,
     /// Who caused the command, if that is observed.
     pub origin: Origin,
@@ -118,6 +121,21 @@ pub struct Task {
 }
 
 impl Submission {
+    /// A command of which only the entry is known.
+    pub fn of(sqe: Sqe) -> Self {
+        Self {
+            sqe,
+            bytes: None,
+            knows_submitter: false,
+            pid: 0,
+            tid: 0,
+            comm: [0; 16],
+            cpu: 0,
+            stack: StackId::default(),
+            origin: Origin::default(),
+        }
+    }
+
     /// The thread's name, escaped.
     pub fn comm(&self) -> Cow<'_, str> {
         comm_text(&self.comm)
@@ -181,6 +199,21 @@ pub struct Outcome {
     pub bios: Bios,
     /// The stack at completion.
     pub stack: StackId,
+}
+
+impl Outcome {
+    /// An end of which only the times are known.
+    pub fn of(latency_ns: Option<u64>, timeline: Option<Timeline>) -> Self {
+        Self {
+            verdict: None,
+            latency_ns,
+            timeline,
+            cpu: 0,
+            conditions: Conditions::default(),
+            bios: Bios::default(),
+            stack: StackId::default(),
+        }
+    }
 }
 
 /// States of a controller: enum nvme_ctrl_state of drivers/nvme/host/nvme.h. The numbers are the
@@ -290,6 +323,13 @@ pub enum EventKind {
         /// it.
         requested: bool,
     },
+    /// A target raises an interrupt. A vector serves all CQEs of its completion queues.
+    Interrupt {
+        /// Number of the controller in the recording's list.
+        ctrl: u32,
+        /// MSI-X vector.
+        vector: u32,
+    },
 }
 
 /// An event.
@@ -366,6 +406,7 @@ impl EventKind {
             Self::Retry { .. } => "retry",
             Self::AsyncEvent { .. } => "async_event",
             Self::State { .. } => "state",
+            Self::Interrupt { .. } => "interrupt",
         }
     }
 
@@ -382,7 +423,7 @@ impl EventKind {
             | Self::Requeue(id)
             | Self::Retry { id, .. } => Some(id),
             Self::Sq { id, .. } => id.as_ref(),
-            Self::AsyncEvent { .. } | Self::State { .. } => None,
+            Self::AsyncEvent { .. } | Self::State { .. } | Self::Interrupt { .. } => None,
         }
     }
 
@@ -427,9 +468,10 @@ impl EventKind {
     /// The controller of the event.
     pub const fn ctrl(&self) -> u32 {
         match self {
-            Self::AsyncEvent { ctrl, .. } | Self::State { ctrl, .. } | Self::Sq { ctrl, .. } => {
-                *ctrl
-            }
+            Self::AsyncEvent { ctrl, .. }
+            | Self::State { ctrl, .. }
+            | Self::Sq { ctrl, .. }
+            | Self::Interrupt { ctrl, .. } => *ctrl,
             _ => match self.id() {
                 Some(id) => id.ctrl,
                 None => 0,

@@ -41,6 +41,9 @@ pub enum StageSet {
     Fine,
     /// fine, plus the waits before the request: throttle, block, freeze, zone, iocost, wbt, tag
     Full,
+    /// In a target: host_submit, backend, host_complete.
+    #[value(skip)]
+    Host,
 }
 
 /// One stage of a stage set.
@@ -67,6 +70,14 @@ const TOTAL: [Stage; 1] = [group("driver", Point::SetupOut)];
 const BEFORE: Stage = group("before", Point::Submit);
 const COMPLETE: Stage = group("complete", Point::Cqe);
 const END: Stage = group("end", Point::Complete);
+
+/// The points of a command in a target are of the same kind: the target has the command (`fetch`), passes it
+/// to its storage (`backend_submit`), has its answer (`backend_done`), and answers itself (`post`).
+const HOST: [Stage; 3] = [
+    group("host_submit", Point::Start),
+    group("backend", Point::Issue),
+    group("host_complete", Point::Cqe),
+];
 
 const BASIC: [Stage; 6] = [
     BEFORE,
@@ -181,6 +192,7 @@ impl StageSet {
             Self::Basic => &BASIC,
             Self::Fine => &FINE,
             Self::Full => &FULL,
+            Self::Host => &HOST,
         }
     }
 
@@ -191,6 +203,7 @@ impl StageSet {
             Self::Basic => "basic",
             Self::Fine => "fine",
             Self::Full => "full",
+            Self::Host => "host",
         }
     }
 
@@ -199,7 +212,7 @@ impl StageSet {
         match self {
             Self::Full => WAITS.len(),
             Self::Basic | Self::Fine => 1,
-            Self::Total => 0,
+            Self::Total | Self::Host => 0,
         }
     }
 
@@ -207,7 +220,7 @@ impl StageSet {
     pub const fn whole(self) -> &'static str {
         match self {
             Self::Total => "driver",
-            Self::Basic | Self::Fine | Self::Full => "total",
+            Self::Basic | Self::Fine | Self::Full | Self::Host => "total",
         }
     }
 
@@ -234,6 +247,18 @@ impl StageSet {
             }
         }
         names.join("+")
+    }
+
+    /// The name of a point; `None` for one that commands in a target do not have.
+    pub const fn name_of_point(self, point: Point) -> Option<&'static str> {
+        match (self, point) {
+            (Self::Host, Point::Start) => Some("fetch"),
+            (Self::Host, Point::Issue) => Some("backend_submit"),
+            (Self::Host, Point::Cqe) => Some("backend_done"),
+            (Self::Host, Point::End) => Some("post"),
+            (Self::Host, _) => None,
+            _ => Some(point.name()),
+        }
     }
 
     /// The stage with this name.
@@ -265,6 +290,7 @@ impl StageSet {
             Self::Basic => (Point::Start, Point::Complete),
             Self::Fine => (Point::Start, Point::End),
             Self::Full => (Point::Bio, Point::End),
+            Self::Host => (Point::Start, Point::End),
         }
     }
 
@@ -272,7 +298,7 @@ impl StageSet {
     pub const fn last_point(self) -> Point {
         match self {
             Self::Total => Point::Complete,
-            Self::Basic | Self::Fine | Self::Full => Point::End,
+            Self::Basic | Self::Fine | Self::Full | Self::Host => Point::End,
         }
     }
 
@@ -280,7 +306,7 @@ impl StageSet {
     pub const fn histograms(self) -> usize {
         match self {
             Self::Total => 1,
-            Self::Basic | Self::Fine | Self::Full => self.stages().len() + 1,
+            Self::Basic | Self::Fine | Self::Full | Self::Host => self.stages().len() + 1,
         }
     }
 
@@ -292,6 +318,7 @@ impl StageSet {
             Self::Basic => 5,
             Self::Fine => 9,
             Self::Full => FULL.len() + 1,
+            Self::Host => HOST.len() + 1,
         }
     }
 
@@ -375,11 +402,12 @@ impl StageSet {
     /// and end, [`NO_SETUP`] and [`NO_COMPLETE`].
     pub const fn pattern_bits(self) -> Pattern {
         // each command of a report asks
-        const BITS: [Pattern; 4] = [
+        const BITS: [Pattern; 5] = [
             StageSet::Total.bits_of_points(),
             StageSet::Basic.bits_of_points(),
             StageSet::Fine.bits_of_points(),
             StageSet::Full.bits_of_points(),
+            StageSet::Host.bits_of_points(),
         ];
         BITS[self as usize]
     }

@@ -66,6 +66,21 @@ impl Timeline {
         self.times[point.time()] = ns;
     }
 
+    /// Adds a point that was observed.
+    pub const fn add(&mut self, point: Point, ns: u64) {
+        if let Some(bit) = point.pattern_bit() {
+            self.pattern |= bit;
+        }
+        self.set(point, ns);
+    }
+
+    /// The times of the first and the last observed point.
+    pub fn ends(&self) -> Option<(u64, u64)> {
+        let mut points = self.points();
+        let (_, first) = points.next()?;
+        Some((first, points.last().map_or(first, |(_, last)| last)))
+    }
+
     /// The same times with another pattern.
     #[must_use]
     pub const fn with_pattern(&self, pattern: Pattern) -> Self {

@@ -62,6 +62,19 @@ impl Sqe {
         self
     }
 
+    /// The parts that a trace captures.
+    #[must_use]
+    pub fn parts(&self) -> Parts {
+        Parts {
+            opcode: self.opcode(),
+            flags: self.flags(),
+            cid: self.cid(),
+            nsid: self.nsid(),
+            metadata: self.metadata,
+            cdw: [10, 11, 12, 13, 14, 15].map(|n| self.cdw(n)),
+        }
+    }
+
     /// Whether CDW10 to CDW15 are known.
     #[must_use]
     pub const fn has_dwords(&self) -> bool {

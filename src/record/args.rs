@@ -161,7 +161,7 @@ impl SessionOptions for RecordArgs {
             _ if self.ring().is_some() => {
                 Detail { cgroups: true, if_possible: true, ..Detail::default() }
             }
-            StageSet::Total | StageSet::Basic | StageSet::Fine => Detail::default(),
+            _ => Detail::default(),
         };
         let detail = Detail { stacks: self.stacks, without_timers: self.ring().is_some(), ..all };
         let events = Events { detail, ring_size: self.ring_size, ..Events::default() };

@@ -4,11 +4,9 @@
 use super::error::Damage;
 use super::frame::{Content, Summary};
 use super::reader::Item;
-use super::target::{fill, target_event};
 use crate::abi::{NO_EVENT, Record, TIMES_OF_RECORD, WORDS_OF_RECORD};
 use crate::model::event::Event;
 use crate::model::ledger::EventClass;
-use crate::model::target::HostEvent;
 use crate::recording::frame::{pack, unpack};
 
 /// Most events of a block. Larger blocks hardly compress better, and more is lost with the last one.
@@ -17,7 +15,7 @@ pub const BLOCK_EVENTS: usize = 1 << 12;
 /// The words of a record.
 pub type Words = [u64; WORDS_OF_RECORD];
 
-/// The records of a block that is not complete, of the driver or of a target.
+/// The records of a block that is not complete.
 #[derive(Clone)]
 pub struct Batch {
     /// Room for all of them; `summary.events` are in use.
@@ -78,13 +76,6 @@ impl Batch {
             Record::fill(words, event);
         }
     }
-
-    /// Adds an event of a target, if there is room.
-    pub fn push_target(&mut self, event: &HostEvent) {
-        if let Some(to) = self.add(event.at_ns(), false) {
-            fill(to, event);
-        }
-    }
 }
 
 /// The events of the block that is being read. Its memory is used again.
@@ -93,12 +84,11 @@ pub struct Unpacked {
     next: usize,
     /// The last one that was decoded.
     event: Event,
-    target_event: Option<HostEvent>,
 }
 
 impl Default for Unpacked {
     fn default() -> Self {
-        Self { records: Vec::new(), next: 0, event: NO_EVENT, target_event: None }
+        Self { records: Vec::new(), next: 0, event: NO_EVENT }
     }
 }
 
@@ -119,7 +109,7 @@ impl Unpacked {
         self.next >= self.records.len()
     }
 
-    /// The next event of the driver in the block, which has one, in the order in which they were added.
+    /// The next event in the block, which has one, in the order in which they were added.
     ///
     /// # Errors
     /// If its kind is unknown.
@@ -135,17 +125,7 @@ impl Unpacked {
         Ok(Item::Event(&self.event))
     }
 
-    /// The same, of a target.
-    ///
-    /// # Errors
-    /// If its kind is unknown.
-    pub fn next_target(&mut self) -> Result<Item<'_>, Damage> {
-        self.target_event = self.records.get(self.next).and_then(target_event);
-        self.next += 1;
-        self.target_event.as_ref().map(Item::Target).ok_or(UNKNOWN)
-    }
-
-    /// The last event of the driver that was read.
+    /// The last event that was read.
     pub const fn event(&self) -> &Event {
         &self.event
     }

@@ -165,8 +165,7 @@ pub struct StackInfo {
     pub frames: Vec<Frame>,
 }
 
-/// The ledger at a time: [`Ledger`] for the driver, [`HostLedger`](crate::model::ledger::HostLedger) for a
-/// target.
+/// The ledger at a time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LedgerInfo<L = Ledger> {

@@ -12,8 +12,6 @@ mod frame;
 mod meta;
 mod reader;
 mod ring;
-mod target;
-mod whole;
 mod writer;
 
 pub use self::blocks::{Blocks, Ending};
@@ -25,6 +23,5 @@ pub use self::meta::{
 };
 pub use self::reader::{Fact, Item, Reader};
 pub use self::ring::{Keep, RingCopy};
-pub use self::whole::HostRecording;
 pub use self::writer::{Writer, Written};
 pub use crate::recording::writer::{Block, BlockWriter};

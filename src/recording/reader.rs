@@ -8,10 +8,9 @@ use super::frame::{Content, Head, Summary};
 use super::meta::{CgroupInfo, ClockOffset, KernelLine, LedgerInfo, RunInfo, StackInfo};
 use crate::model::activity::Activity;
 use crate::model::event::{Event, StackId};
-use crate::model::ledger::HostLedger;
 use crate::model::machine::{ClockReading, ControllerInfo, MachineInfo};
 use crate::model::stack::Frame;
-use crate::model::target::{HostController, HostEvent};
+use crate::model::target::HostController;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, from_value};
 use std::io::Read;
@@ -19,10 +18,8 @@ use std::io::Read;
 /// A part of a recording.
 #[derive(Debug)]
 pub enum Item<'a> {
-    /// An event of the driver.
+    /// An event of the driver, or of a target.
     Event(&'a Event),
-    /// An event of a target.
-    Target(&'a HostEvent),
     /// A block of events that are all before the time of [`Reader::skip_to`].
     Skipped(Summary),
     /// What applies to the events after it.
@@ -52,10 +49,8 @@ pub enum Fact {
     Ledger(Box<LedgerInfo>),
     /// The ledger of the whole run.
     End(Box<LedgerInfo>),
-    /// The controllers of a target, of the whole recording.
+    /// The controllers of a target that are known from here on.
     TargetControllers(Vec<HostController>),
-    /// The ledger of the whole run of a target.
-    TargetLedger(Box<LedgerInfo<HostLedger>>),
 }
 
 impl Fact {
@@ -90,13 +85,11 @@ pub struct Reader<R> {
     stacks: usize,
 }
 
-/// What a block without events says; `None` if it has nothing for this kind of recording.
+/// What a block without events says; `None` for another kind.
 fn fact(content: Content, is_target: bool, payload: &[u8]) -> Result<Option<Fact>, Damage> {
     Ok(Some(match (content, is_target) {
         (Content::Readings, _) => Fact::Readings(parse(payload)?),
         (Content::Controllers, true) => Fact::TargetControllers(parse(payload)?),
-        (Content::End, true) => Fact::TargetLedger(Box::new(ledger(payload)?)),
-        (_, true) => return Ok(None),
         (Content::Stacks, _) => {
             let stacks: Vec<StackInfo> = parse(payload)?;
             Fact::Stacks(stacks.into_iter().map(|stack| (stack.id, stack.frames)).collect())
@@ -180,11 +173,7 @@ impl<R: Read> Reader<R> {
             }
         }
         self.events += 1;
-        let next = match self.info.target {
-            None => self.unpacked.next_event(),
-            Some(_) => self.unpacked.next_target(),
-        };
-        match next {
+        match self.unpacked.next_event() {
             Ok(item) => Ok(Some(item)),
             Err(damage) => {
                 self.events -= 1;
@@ -194,7 +183,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// The last event of the driver that was read.
+    /// The last event that was read.
     pub(crate) const fn event(&self) -> &Event {
         self.unpacked.event()
     }

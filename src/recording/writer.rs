@@ -6,7 +6,6 @@ use super::events::Batch;
 use super::frame::{Content, HEAD_BYTES, HEADER_BYTES, Head, MAX_PAYLOAD, Summary, header};
 use super::ring::{Keep, Ring, RingCopy};
 use crate::model::event::Event;
-use crate::model::target::HostEvent;
 use serde::Serialize;
 use std::fs::File;
 use std::io::Write;
@@ -81,14 +80,6 @@ impl Writer {
     #[inline]
     pub fn push(&mut self, event: &Event) {
         self.batch.push(event);
-        if self.batch.is_full() {
-            self.flush();
-        }
-    }
-
-    /// Adds an event of a target: `info.target` of the run is set.
-    pub fn push_target(&mut self, event: &HostEvent) {
-        self.batch.push_target(event);
         if self.batch.is_full() {
             self.flush();
         }

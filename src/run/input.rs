@@ -2,7 +2,7 @@
 //! The files that the user names to be read.
 
 use std::fs::{File, Metadata};
-use std::io::{BufReader, ErrorKind, Read};
+use std::io::{ErrorKind, Read};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::{fs, io};
@@ -10,7 +10,6 @@ use std::{fs, io};
 use crate::error::{Failure, Kind};
 use crate::model::filter::quoted;
 use crate::model::text::printable;
-use crate::recording::HostRecording;
 use anyhow::{Error, Result};
 
 /// Largest text that is read: a whole one is in memory.
@@ -79,30 +78,4 @@ pub fn read_text(path: &Path) -> Result<String> {
         return Err(unreadable(path, "it is larger than 1 GiB: give a part of it"));
     }
     Ok(String::from_utf8_lossy(&bytes).into_owned())
-}
-/// Reads a recording of the host side.
-///
-/// # Errors
-/// If it cannot be read, or is not one of the host side; one sentence.
-pub fn read_recording(path: &Path) -> Result<HostRecording> {
-    let shown = printable(path);
-    let (file, _) = open(path)?;
-    HostRecording::read(BufReader::new(file))
-        .map_err(|e| Failure::error(Kind::Usage, format!("{shown}: {e}")))
-}
-
-/// An error if a recording is damaged or has no end. Call this after the output.
-///
-/// # Errors
-/// If it is; one sentence.
-pub fn check_target_end(recording: &HostRecording, path: &Path) -> Result<()> {
-    let Some(how) = recording.ending().flaw() else {
-        return Ok(());
-    };
-    let text = format!(
-        "{} {how}. The {} events before that are shown",
-        printable(path),
-        recording.events.len()
-    );
-    Err(Failure::error(Kind::Run, text))
 }

@@ -14,7 +14,8 @@ use crate::model::event::{Event, StackId};
 use crate::model::ledger::Ledger;
 use crate::model::machine::{ClockReading, ControllerInfo};
 use crate::model::stack::Frame;
-use crate::model::target::{HostController, HostEvent, TargetInfo};
+use crate::model::stage::StageSet;
+use crate::model::target::{HostController, TargetInfo};
 use crate::recording::{
     Content, Fact, Keep, KernelLine, LedgerInfo, RingCopy, RingInfo, RunInfo, StackInfo, Writer,
     Written,
@@ -22,7 +23,6 @@ use crate::recording::{
 use crate::settings::{OriginDetail, Settings};
 use crate::units::size_text;
 use anyhow::Result;
-use serde::Serialize;
 
 use crate::run::cgroup_log::{CGROUPS_OF_BLOCK, CgroupLog};
 use crate::run::eprint_note;
@@ -187,7 +187,8 @@ impl FileWriter {
     /// If the file exists or cannot be written; one sentence.
     pub fn of_target(file: &FileSettings<'_>, target: TargetInfo, system: &System) -> Result<Self> {
         let clocks = SharedClocks::look(system).with_machine(system, target.pid);
-        let info = RunInfo { target: Some(target), ..of_machine(system) };
+        let info =
+            RunInfo { target: Some(target), stage_set: StageSet::Host, ..of_machine(system) };
         let mut recording = Self::open(file, info, Some(clocks), None)?;
         recording.begin();
         Ok(recording)
@@ -308,12 +309,7 @@ impl FileWriter {
         self.writer.push(&event);
     }
 
-    /// Adds an event of a target.
-    pub fn target_event(&mut self, event: &HostEvent) {
-        self.writer.push_target(event);
-    }
-
-    /// Sets the controllers of a target, of the whole recording.
+    /// Sets the controllers of a target that are known from here on.
     pub fn target_controllers(&mut self, controllers: &[HostController]) {
         self.writer.block(Content::Controllers, self.now(), &controllers);
     }
@@ -356,7 +352,7 @@ impl FileWriter {
         }
     }
 
-    fn put_ledger(&mut self, content: Content, at: Duration, ledger: &impl Serialize) {
+    fn put_ledger(&mut self, content: Content, at: Duration, ledger: &Ledger) {
         let info = LedgerInfo {
             at_ns: u64::try_from(at.as_nanos()).unwrap_or(u64::MAX),
             evicted: self.evicted,
@@ -410,7 +406,7 @@ impl FileWriter {
     ///
     /// # Errors
     /// If the file could not be written to its end; one sentence.
-    pub fn finish(mut self, at: Duration, ledger: &impl Serialize) -> Result<Written> {
+    pub fn finish(mut self, at: Duration, ledger: &Ledger) -> Result<Written> {
         self.dump();
         if let Some(readings) = self.clocks.as_ref().map(SharedClocks::read) {
             self.readings(&readings);

@@ -229,7 +229,7 @@ pub fn waits_of(plan: &AttachPlan) -> Pattern {
 pub fn configure(plan: &AttachPlan, layout: &Layout, config: &Config<'_>) -> Result<nd_config> {
     let mut c = nd_config::zeroed();
     let mode = match plan.stage_set {
-        StageSet::Total => nd_mode::ND_MODE_TOTAL,
+        StageSet::Total | StageSet::Host => nd_mode::ND_MODE_TOTAL,
         StageSet::Basic => nd_mode::ND_MODE_BASIC,
         StageSet::Fine | StageSet::Full => nd_mode::ND_MODE_FINE,
     };
@@ -362,7 +362,7 @@ pub const fn slot_bytes(stage_set: StageSet, trace: bool, origin: bool) -> usize
         (StageSet::Full, true) => SLOT_FULL,
         // the waits are in place of the submission
         (_, true) | (StageSet::Full, false) => SLOT_TRACE,
-        (StageSet::Total | StageSet::Basic, false) => SLOT_BASIC,
+        (StageSet::Total | StageSet::Basic | StageSet::Host, false) => SLOT_BASIC,
         (StageSet::Fine, false) => SLOT_FINE,
     }
 }
@@ -372,7 +372,7 @@ pub fn start_bytes(settings: &Settings) -> usize {
     match settings.stage_set {
         StageSet::Full if settings.follows_submitters() => START_BY_BYTES,
         StageSet::Full => START_FULL_BYTES,
-        StageSet::Total | StageSet::Basic | StageSet::Fine => START_BYTES,
+        _ => START_BYTES,
     }
 }
 
@@ -380,7 +380,7 @@ pub fn start_bytes(settings: &Settings) -> usize {
 pub const fn bio_bytes(stage_set: StageSet) -> usize {
     match stage_set {
         StageSet::Full => BIOS * (2 * HASH_ENTRY + BIO_BYTES + BEGUN_BYTES) + PAUSE_BYTES,
-        StageSet::Total | StageSet::Basic | StageSet::Fine => 0,
+        _ => 0,
     }
 }
 

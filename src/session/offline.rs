@@ -15,7 +15,7 @@ use crate::model::activity::Activity;
 use crate::model::counters::Counters;
 use crate::model::event::{Event, OpenCommand, StackId};
 use crate::model::ids::QueueId;
-use crate::model::ledger::HostLedger;
+use crate::model::ledger::Ledger;
 use crate::model::machine::{ControllerInfo, RunTimes, Scan, StackSum};
 use crate::model::snapshot::Snapshot;
 use crate::model::target::{HostController, TargetInfo};
@@ -264,7 +264,7 @@ impl HostSession {
         match *self {}
     }
 
-    pub const fn end(&mut self, _to: ToEvents<'_>) -> Result<HostLedger> {
+    pub const fn end(&mut self, _to: ToEvents<'_>) -> Result<Ledger> {
         match *self {}
     }
 }

@@ -5,10 +5,15 @@
 //! an event that fits several commands is left out, and counted.
 
 use std::collections::BTreeMap;
+use std::mem::take;
 
-use super::Flying;
 use super::spdk::ARGS;
-use crate::model::target::{HostClock, HostCommand, HostEvent, HostPoint, HostTimes, TargetKind};
+use super::{MOST_EVENTS, MOST_OPEN};
+use crate::model::event::{Event, EventKind};
+use crate::model::ledger::Ledger;
+use crate::model::point::Point;
+use crate::model::target::{HostClock, TargetCommand};
+use crate::nvme::sqe::{Parts, Sqe};
 use crate::nvme::status::Status;
 
 /// The event that begins a command on an I/O queue.
@@ -76,8 +81,16 @@ fn small<T: TryFrom<u64>>(arguments: Arguments<'_>, key: &str) -> Result<T, Skip
 
 /// The state of the controller while its events are read.
 pub struct Reader {
-    /// The commands.
-    pub all: Flying<Key>,
+    /// The commands in flight.
+    open: BTreeMap<Key, TargetCommand>,
+    /// The events so far.
+    pub events: Vec<Event>,
+    /// The time of the last event.
+    last_ns: u64,
+    /// What was read, and what was not.
+    pub ledger: Ledger,
+    /// Events about something else.
+    pub other: u64,
     /// Whether the source has the ends of commands. Otherwise an id that is used again is no error.
     pub has_ends: bool,
     /// Completion queue of each submission queue whose creation was seen.
@@ -86,9 +99,27 @@ pub struct Reader {
 
 impl Reader {
     /// Nothing yet, of a source with this clock.
-    pub fn of(by: &str, clock: HostClock, resolution_ns: u64) -> Self {
-        let all = Flying::of(TargetKind::Qemu, by, clock, resolution_ns);
-        Self { all, has_ends: true, cqs: BTreeMap::new() }
+    pub fn of(clock: HostClock) -> Self {
+        let ledger = Ledger::of_target(clock != HostClock::Monotonic);
+        let (open, events, cqs) = <_>::default();
+        Self { open, events, last_ns: 0, ledger, other: 0, has_ends: true, cqs }
+    }
+
+    /// Keeps an event, unless there are too many, and counts it.
+    fn push(&mut self, event: Event) {
+        if self.events.len() >= MOST_EVENTS {
+            return self.ledger.lose(1);
+        }
+        self.ledger.count(&event);
+        self.events.push(event);
+    }
+
+    /// Ends: what is in flight has no end. Sorts the events.
+    pub fn finish(&mut self) {
+        for command in take(&mut self.open).into_values() {
+            self.push(command.unfinished(self.last_ns));
+        }
+        self.events.sort_by_key(|event| event.at_ns);
     }
 
     /// Takes a hit of the probe with this number. Hits must come in the order of time.
@@ -106,12 +137,12 @@ impl Reader {
     /// # Errors
     /// If it gives nothing.
     pub fn event(&mut self, ns: u64, name: &str, args: Arguments<'_>) -> Result<(), Skip> {
+        self.last_ns = self.last_ns.max(ns);
         let read = self.read(ns, name, args);
-        let ledger = &mut self.all.done.ledger;
         match read {
             Ok(()) => {}
-            Err(Skip::Other) => ledger.other += 1,
-            Err(Skip::Malformed | Skip::Second) => ledger.not_read += 1,
+            Err(Skip::Other) => self.other += 1,
+            Err(Skip::Malformed | Skip::Second) => self.ledger.not_read(1),
         }
         read
     }
@@ -122,11 +153,14 @@ impl Reader {
             "pci_nvme_admin_cmd" => self.fetch(ns, args, 0)?,
             // the event before it is the command's fetch
             "pci_nvme_read" | "pci_nvme_write" => {
-                let command = self.io(args, |command| command.slba.is_none())?;
-                (command.slba, command.nlb) = (args("lba"), small(args, "nlb").ok());
+                let command = self.io(args, |command| !command.sqe.has_dwords())?;
+                let (slba, nlb) = args("lba").zip(args("nlb")).ok_or(Skip::Malformed)?;
+                let nlb = u16::try_from(nlb.wrapping_sub(1)).map_err(|_| Skip::Malformed)?;
+                let cdw = [slba as u32, (slba >> 32) as u32, nlb.into(), 0, 0, 0];
+                command.sqe = Sqe::from(Parts { cdw, ..command.sqe.parts() });
             }
             "pci_nvme_rw_cb" | "pci_nvme_rw_complete_cb" => {
-                self.io(args, |_| true)?.times.set(HostPoint::BackendDone, ns);
+                self.io(args, |_| true)?.times.add(Point::Cqe, ns);
             }
             ENDS => self.post(ns, args)?,
             "pci_nvme_create_sq" => {
@@ -141,7 +175,8 @@ impl Reader {
             }
             "pci_nvme_irq_msix" => {
                 let vector = small(args, "vector")?;
-                self.all.done.push(HostEvent::Interrupt { ctrl: 0, vector, at_ns: ns });
+                let what = EventKind::Interrupt { ctrl: 0, vector };
+                self.push(Event { at_ns: ns, what });
             }
             "pci_nvme_pci_reset" => self.reset(),
             "pci_nvme_mmio_cfg" => {
@@ -156,26 +191,28 @@ impl Reader {
 
     /// Begins a command.
     fn fetch(&mut self, ns: u64, args: Arguments<'_>, qid: u16) -> Result<(), Skip> {
-        let cid = small(args, "cid")?;
-        let command = HostCommand {
-            qid: Some(qid),
-            cid: Some(cid),
-            code: Some(small(args, "opc")?),
-            nsid: small(args, "nsid").ok(),
-            times: HostTimes::default().with(HostPoint::Fetch, ns),
-            ..HostCommand::default()
-        };
+        let (cid, opcode) = (small(args, "cid")?, small(args, "opc")?);
+        // admin commands have none
+        let nsid = small(args, "nsid").unwrap_or(0);
+        let sqe = Sqe::from(Parts { opcode, cid, nsid, ..Parts::default() }).without_dwords();
+        let mut command = TargetCommand::new(0, qid, sqe);
+        command.times.add(Point::Start, ns);
         // a driver does not use an id again while its command is in flight
-        if self.has_ends && self.all.open.contains_key(&(cid, qid)) {
+        if self.has_ends && self.open.contains_key(&(cid, qid)) {
             return Err(Skip::Second);
         }
-        self.all.begin((cid, qid), command);
+        if self.open.len() >= MOST_OPEN {
+            self.ledger.lose(1);
+        } else {
+            let before = self.open.insert((cid, qid), command);
+            self.ledger.overwritten += u64::from(before.is_some());
+        }
         Ok(())
     }
 
     /// The command in flight with this id for which `is_it` holds, if there is only one.
-    fn only(&self, cid: u16, is_it: impl Fn(u16, &HostCommand) -> bool) -> Option<Key> {
-        let with_cid = self.all.open.range((cid, 0)..=(cid, u16::MAX)).take(MOST_QUEUES);
+    fn only(&self, cid: u16, is_it: impl Fn(u16, &TargetCommand) -> bool) -> Option<Key> {
+        let with_cid = self.open.range((cid, 0)..=(cid, u16::MAX)).take(MOST_QUEUES);
         let mut found = with_cid.filter(|((_, qid), command)| is_it(*qid, command));
         let (key, _) = found.next()?;
         found.next().is_none().then_some(*key)
@@ -185,11 +222,11 @@ impl Reader {
     fn io(
         &mut self,
         args: Arguments<'_>,
-        is_it: impl Fn(&HostCommand) -> bool,
-    ) -> Result<&mut HostCommand, Skip> {
+        is_it: impl Fn(&TargetCommand) -> bool,
+    ) -> Result<&mut TargetCommand, Skip> {
         let cid = small(args, "cid")?;
         let key = self.only(cid, |qid, command| qid > 0 && is_it(command));
-        key.and_then(|key| self.all.open.get_mut(&key)).ok_or(Skip::Other)
+        key.and_then(|key| self.open.get_mut(&key)).ok_or(Skip::Other)
     }
 
     /// Ends a command. The event has the completion queue only.
@@ -199,24 +236,22 @@ impl Reader {
         // a queue whose creation was not seen has the completion queue of its own number
         let cq_of = |qid| self.cqs.get(&qid).copied().unwrap_or(qid);
         let key = self.only(cid, |qid, _| cq_of(qid) == cqid);
-        let known = key.and_then(|key| self.all.open.remove(&key));
-        self.all.done.ledger.without_begin += u64::from(known.is_none());
-        let mut command = known.unwrap_or_else(|| HostCommand {
-            // several queues may share the completion queue
-            qid: (cqid == 0 || self.cqs.is_empty()).then_some(cqid),
-            cid: Some(cid),
-            ..HostCommand::default()
-        });
-        command.times.set(HostPoint::Post, ns);
-        command.status = status;
-        self.all.done.push(HostEvent::Command(command));
+        match key.and_then(|key| self.open.remove(&key)) {
+            Some(mut command) => {
+                command.times.add(Point::End, ns);
+                command.status = status;
+                self.push(command.finished());
+            }
+            // neither its queue nor its opcode is known
+            None => self.ledger.orphan_completions += 1,
+        }
         Ok(())
     }
 
     /// What was in flight has no end.
     fn reset(&mut self) {
-        self.all.done.ledger.without_end += self.all.open.len() as u64;
-        self.all.open.clear();
+        self.ledger.overwritten += self.open.len() as u64;
+        self.open.clear();
         self.cqs.clear();
     }
 }
@@ -226,7 +261,7 @@ mod tests {
     use super::*;
 
     fn reader() -> Reader {
-        Reader::of("usdt", HostClock::Monotonic, 1)
+        Reader::of(HostClock::Monotonic)
     }
 
     fn number(name: &str, args: usize) -> usize {
@@ -246,19 +281,17 @@ mod tests {
         add("pci_nvme_enqueue_req_completion", 5, 21, [5, 2, 0, 0, 2, 0]);
         add("pci_nvme_irq_msix", 1, 22, [2, 0, 0, 0, 0, 0]);
         add("pci_nvme_io_cmd", 5, 30, [6, 1, 2, 2, 0, 0]);
-        let events = &hits.all.done.events;
-        let HostEvent::Command(command) = events[0] else {
-            panic!("{events:?}");
+        let EventKind::Command(id, asked, outcome) = &hits.events[0].what else {
+            panic!("{:?}", hits.events);
         };
-        assert_eq!((command.qid, command.cid, command.code), (Some(2), Some(5), Some(1)));
-        assert_eq!((command.slba, command.nlb), (Some(64), Some(8)));
-        assert_eq!(command.times.at(HostPoint::BackendDone), Some(20));
-        assert_eq!(command.status.unwrap().0, 2);
-        assert!(matches!(events[1], HostEvent::Interrupt { vector: 2, .. }));
-        let ledger = hits.all.finished().ledger;
-        let counted = (ledger.commands, ledger.unfinished, ledger.interrupts);
-        assert_eq!(counted, (1, 1, 1));
-        assert!(ledger.degraded().is_empty());
+        assert_eq!((id.qid, id.cid, id.opcode.code), (2, 5, 1));
+        assert_eq!((asked.sqe.slba(), asked.sqe.nlb()), (64, 8));
+        assert_eq!(outcome.timeline.unwrap().at(Point::Cqe), Some(20));
+        assert_eq!(outcome.verdict.unwrap().status.0, 2);
+        assert!(matches!(hits.events[1].what, EventKind::Interrupt { vector: 2, .. }));
+        hits.finish();
+        assert_eq!((hits.ledger.matched, hits.ledger.in_flight, hits.events.len()), (1, 1, 3));
+        assert!(hits.ledger.is_exact());
     }
 
     #[test]

@@ -8,11 +8,9 @@ use anyhow::{Result, anyhow};
 use serde::{Deserialize, Serialize};
 use serde_json::Number;
 
-use super::{Flying, Imported};
-use crate::model::target::{
-    HostClock, HostCommand, HostController, HostPoint, HostTimes, TargetKind,
-};
+use crate::model::event::CommandId;
 use crate::model::text::Text;
+use crate::nvme::decode::Blocks;
 
 /// An argument of a tracepoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -73,8 +71,6 @@ pub struct Entry {
     pub tsc: u64,
     /// Size, for tracepoints that have one.
     pub size: Option<u64>,
-    /// Poller or owner.
-    pub poller: Option<Text>,
     /// Object.
     pub object: Option<Object>,
     /// Values of the arguments.
@@ -160,66 +156,30 @@ impl Trace {
     }
 }
 
-/// What a tracepoint of a request means, for the transports TCP and RDMA.
-enum Step {
-    New,
-    Point(HostPoint),
-    End,
-}
-
-fn step(name: &str) -> Option<Step> {
-    let of_transport = name.strip_prefix("TCP_REQ_").or(name.strip_prefix("RDMA_REQ_"))?;
-    Some(match of_transport {
-        "NEW" => Step::New,
-        "EXECUTING" => Step::Point(HostPoint::BackendSubmit),
-        "EXECUTED" => Step::Point(HostPoint::BackendDone),
-        "COMPLETED" => Step::End,
-        // names are cut after 23 characters
-        other if other.starts_with("RDY_TO_COMPL") => Step::Point(HostPoint::Post),
-        "COMPLETING" => Step::Point(HostPoint::Post),
-        _ => return None,
-    })
-}
-
-/// The requests of a trace. They have no ids; [`label`] adds them.
-pub fn import(trace: &Trace) -> Imported {
-    let mut all = Flying::of(TargetKind::Spdk, "spdk_trace", HostClock::Tsc, 1);
-    all.done.controllers = vec![HostController::named("spdk:0")];
-    all.done.ledger.lost = trace.lost;
-    for entry in &trace.entries {
-        let (Some(step), Some(request)) = (step(trace.name(entry)), entry.object_key()) else {
-            all.done.ledger.other += 1;
-            continue;
-        };
-        let ns = trace.ns(entry.tsc);
-        match step {
-            Step::New => {
-                let times = HostTimes::default().with(HostPoint::Fetch, ns);
-                let command = HostCommand { request: request.0, times, ..HostCommand::default() };
-                all.begin(request, command);
-            }
-            Step::Point(point) => {
-                let of = all.open.get_mut(&request);
-                of.into_iter().for_each(|command| command.times.set(point, ns));
-            }
-            Step::End => all.end(&request, |_| {}),
-        }
-    }
-    all.finished()
+/// A command of a recording.
+#[derive(Clone, Copy, Debug)]
+pub struct Known {
+    /// Address of its request; 0: not known.
+    pub request: u64,
+    /// Its time, in nanoseconds.
+    pub at_ns: u64,
+    /// The command.
+    pub id: CommandId,
+    /// Its blocks, if it has some.
+    pub blocks: Option<Blocks>,
 }
 
 /// The command of each entry, from a recording of the same requests by their addresses. The n-th use
 /// of an address in the trace is its n-th in the recording, if both have the same number of uses;
 /// other entries get none. Returns the commands by the number of the entry, and the number of uses
 /// without one.
-pub fn label(trace: &Trace, commands: &[HostCommand]) -> (BTreeMap<usize, HostCommand>, u64) {
-    let mut recorded: BTreeMap<u64, Vec<&HostCommand>> = BTreeMap::new();
-    for command in commands {
-        let request = command.request.iter();
-        request.for_each(|r| recorded.entry(*r).or_default().push(command));
+pub fn label(trace: &Trace, commands: &[Known]) -> (BTreeMap<usize, Known>, u64) {
+    let mut recorded: BTreeMap<u64, Vec<&Known>> = BTreeMap::new();
+    for command in commands.iter().filter(|command| command.request != 0) {
+        recorded.entry(command.request).or_default().push(command);
     }
     for uses in recorded.values_mut() {
-        uses.sort_by_key(|c| c.times.ends());
+        uses.sort_by_key(|known| known.at_ns);
     }
     // the uses of each address: the entries from one NEW to the next
     let mut uses: BTreeMap<u64, Vec<Vec<usize>>> = BTreeMap::new();
@@ -228,8 +188,8 @@ pub fn label(trace: &Trace, commands: &[HostCommand]) -> (BTreeMap<usize, HostCo
             continue;
         };
         let of = uses.entry(request).or_default();
-        match step(trace.name(entry)) {
-            Some(Step::New) => of.push(vec![n]),
+        match trace.name(entry) {
+            "TCP_REQ_NEW" | "RDMA_REQ_NEW" => of.push(vec![n]),
             _ => of.last_mut().into_iter().for_each(|last| last.push(n)),
         }
     }
@@ -241,10 +201,7 @@ pub fn label(trace: &Trace, commands: &[HostCommand]) -> (BTreeMap<usize, HostCo
             continue;
         };
         for (entries, command) in of.into_iter().zip(found) {
-            match command.cid {
-                Some(_) => labels.extend(entries.into_iter().map(|n| (n, **command))),
-                None => without += 1,
-            }
+            labels.extend(entries.into_iter().map(|n| (n, **command)));
         }
     }
     (labels, without)
@@ -253,17 +210,14 @@ pub fn label(trace: &Trace, commands: &[HostCommand]) -> (BTreeMap<usize, HostCo
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::nvme::opcode::{Opcode, QueueKind};
 
     const TRACE: &str = include_str!("../../tests/host/spdk_trace.json");
 
-    fn labelled() -> HostCommand {
-        HostCommand {
-            qid: Some(1),
-            cid: Some(77),
-            code: Some(2),
-            request: Some(0x2000_0001_0a80),
-            ..HostCommand::default()
-        }
+    fn labelled() -> Known {
+        let opcode = Opcode { queue: QueueKind::Io, code: 2 };
+        let id = CommandId { ctrl: 0, qid: 1, cid: 77, nsid: 1, opcode };
+        Known { request: 0x2000_0001_0a80, at_ns: 0, id, blocks: None }
     }
 
     #[test]
@@ -284,6 +238,6 @@ mod tests {
         assert_eq!(without, 3);
         let (labels, without) = label(&trace, &[labelled(), labelled()]);
         assert_eq!((labels.len(), without), (10, 1));
-        assert!(labels.values().all(|id| id.cid == Some(77)));
+        assert!(labels.values().all(|known| known.id.cid == 77));
     }
 }

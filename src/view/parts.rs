@@ -6,16 +6,17 @@ use std::io;
 use std::io::Write;
 
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::header::WIDTH;
 use super::json::{Dist, dist, typed_line};
 use super::table::Table;
 use super::text::times;
 use super::theme::Theme;
+use crate::model::event::CommandId;
 use crate::model::report::parts::{PartKey, PartRows, PartTimes};
-use crate::model::target::HostCommand;
 use crate::model::text::Text;
+use crate::nvme::decode::Blocks;
 use crate::nvme::subject::{fctype, namespace};
 use crate::units::{counted, nanos, percent};
 
@@ -24,22 +25,19 @@ pub fn signed(ns: f64) -> String {
     if ns < 0.0 { format!("-{}", nanos(-ns)) } else { nanos(ns) }
 }
 
-/// The ids of a command that are known.
-pub fn ids(id: &HostCommand) -> Map<String, Value> {
-    let opcode = id.opcode();
+/// The ids of a command, and its blocks if it has some.
+pub fn ids(id: &CommandId, blocks: Option<Blocks>) -> Map<String, Value> {
+    let CommandId { qid, cid, nsid, opcode, .. } = *id;
     let all = [
-        ("qid", id.qid.map(Value::from)),
-        ("cid", id.cid.map(Value::from)),
-        ("nsid", id.namespace().map(Value::from)),
-        ("queue", opcode.map(|opcode| opcode.queue.name().into())),
-        ("opcode", opcode.map(|opcode| opcode.name_or_code().into())),
-        ("opcode_value", id.code.map(Value::from)),
-        (
-            "fctype",
-            opcode.zip(id.nsid).and_then(|(opcode, cdw1)| Some(fctype(opcode, cdw1)?.into())),
-        ),
-        ("slba", id.slba.map(Value::from)),
-        ("nlb", id.nlb.map(Value::from)),
+        ("qid", Some(qid.into())),
+        ("cid", Some(cid.into())),
+        ("nsid", namespace(opcode, nsid).map(Value::from)),
+        ("queue", Some(opcode.queue.name().into())),
+        ("opcode", Some(opcode.name_or_code().into())),
+        ("opcode_value", Some(opcode.code.into())),
+        ("fctype", fctype(opcode, nsid).map(Value::from)),
+        ("slba", blocks.map(|blocks| blocks.slba.into())),
+        ("nlb", blocks.map(|blocks| blocks.nlb.into())),
     ];
     all.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
 }
@@ -94,30 +92,6 @@ struct PartLine<'a> {
     dist: Dist,
 }
 
-#[derive(Serialize)]
-struct RowLine<'a> {
-    ctrl: Text,
-    nsid: Option<u32>,
-    queue: Option<&'static str>,
-    opcode: Option<String>,
-    opcode_value: Option<u8>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    fctype: Option<String>,
-    count: u64,
-    unmeasured: u64,
-    parts: Vec<PartLine<'a>>,
-    total: Dist,
-}
-
-fn part_line(part: &PartTimes) -> PartLine<'_> {
-    PartLine {
-        name: &part.name,
-        uncertain: part.by_clock,
-        exact_sum_ns: i64::try_from(part.sum_ns).unwrap_or(i64::MAX),
-        dist: dist(&part.times, false),
-    }
-}
-
 /// Writes an object of this type per row. `name_of`: names of controllers.
 ///
 /// # Errors
@@ -129,19 +103,24 @@ pub fn parts_json(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     for ((ctrl, cdw1, opcode), row) in rows {
-        let ids = opcode.zip(*cdw1);
-        let line = RowLine {
-            ctrl: name_of(*ctrl),
-            nsid: ids.and_then(|(opcode, cdw1)| namespace(opcode, cdw1)),
-            queue: opcode.map(|o| o.queue.name()),
-            opcode: opcode.map(|o| o.name_or_code()),
-            opcode_value: opcode.map(|o| o.code),
-            fctype: ids.and_then(|(opcode, cdw1)| fctype(opcode, cdw1)),
-            count: row.count,
-            unmeasured: row.unmeasured,
-            parts: row.parts.iter().map(part_line).collect(),
-            total: dist(&row.total.times, false),
-        };
+        let parts = row.parts.iter().map(|part| PartLine {
+            name: &part.name,
+            uncertain: part.by_clock,
+            exact_sum_ns: i64::try_from(part.sum_ns).unwrap_or(i64::MAX),
+            dist: dist(&part.times, false),
+        });
+        let line = json!({
+            "ctrl": name_of(*ctrl),
+            "nsid": namespace(*opcode, *cdw1),
+            "queue": opcode.queue.name(),
+            "opcode": opcode.name_or_code(),
+            "opcode_value": opcode.code,
+            "fctype": fctype(*opcode, *cdw1),
+            "count": row.count,
+            "unmeasured": row.unmeasured,
+            "parts": parts.collect::<Vec<_>>(),
+            "total": dist(&row.total.times, false),
+        });
         typed_line(kind, &line, out)?;
     }
     Ok(())

@@ -7,7 +7,7 @@ use std::mem::take;
 use std::path::Path;
 
 use nvme_deep::model::event::{Event, EventKind, StackId};
-use nvme_deep::model::ledger::{HookLine, HostLedger, Ledger, MissingHook, PointMethod};
+use nvme_deep::model::ledger::{HookLine, Ledger, MissingHook, PointMethod};
 use nvme_deep::model::machine::{
     ControllerInfo, DiskInfo, IoCost, IoLimit, IoLimits, MachineController, MachineDisk,
     MachineInfo, UpperDisk,
@@ -17,7 +17,7 @@ use nvme_deep::model::stack::{Frame, StackAt, Symbol};
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::model::timeline::Timeline;
 use nvme_deep::recording::{
-    ClockOffset, Content, HostRecording, LedgerInfo, RunInfo, StackInfo, Writer,
+    ClockOffset, Content, Fact, Item, LedgerInfo, Reader, RunInfo, StackInfo, Writer,
 };
 
 use serde::Serialize;
@@ -190,26 +190,36 @@ pub fn guest(path: &Path, disk: &str, filter: &str) {
 
 /// Copies a recording of the host side, with other texts.
 pub fn host(from: &Path, to: &Path) {
-    let read = HostRecording::read(File::open(from).unwrap()).unwrap();
+    let mut reader = Reader::open(File::open(from).unwrap()).unwrap();
     let evil = || Some(EVIL_HERE.into());
-    let mut info = read.info;
+    let mut info = reader.info().clone();
     (info.host, info.kernel, info.machine) = (evil(), evil(), evil());
     let target = info.target.as_mut().unwrap();
     target.by = EVIL_HERE.into();
     (target.binary, target.version, target.build_id) = (evil(), evil(), evil());
-    let mut controllers = read.controllers;
-    for controller in &mut controllers {
-        controller.name = EVIL_HERE.into();
-        controller.serial = evil();
-    }
     let mut file = Writer::create(File::create(to).unwrap(), None).unwrap();
     file.block(Content::Run, info.begin_ns, &hostile(&info, ""));
-    read.events.iter().for_each(|event| file.push_target(event));
-    file.block(Content::Readings, 0, &hostile(&read.readings, ""));
-    file.block(Content::Controllers, 0, &hostile(&controllers, ""));
-    let ledger =
-        HostLedger { hits: [(EVIL_HERE.into(), 8)].into(), lost: 1, ..read.ledger.unwrap() };
-    let ledger = LedgerInfo { at_ns: 4 * SECOND, evicted: 0, ledger: Some(ledger) };
-    file.block(Content::End, 4 * SECOND, &hostile(&ledger, ""));
+    while let Some(item) = reader.next().unwrap() {
+        match item {
+            Item::Event(event) => file.push(event),
+            Item::Fact(Fact::TargetControllers(mut all)) => {
+                for controller in &mut all {
+                    controller.name = EVIL_HERE.into();
+                    controller.serial = evil();
+                }
+                file.block(Content::Controllers, 0, &hostile(&all, ""));
+            }
+            Item::Fact(Fact::Readings(all)) => {
+                file.block(Content::Readings, 0, &hostile(&all, ""));
+            }
+            Item::Fact(Fact::End(mut end)) => {
+                let ledger = end.ledger.as_mut().unwrap();
+                let hook = HookLine { target: EVIL_HERE.into(), hits: 8, ..HookLine::default() };
+                (ledger.ring_drops, ledger.hooks) = (1, vec![hook]);
+                file.block(Content::End, 4 * SECOND, &hostile(&end, ""));
+            }
+            _ => {}
+        }
+    }
     assert!(file.finish().error.is_none());
 }

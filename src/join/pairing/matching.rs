@@ -3,15 +3,17 @@
 //! identities pair if the identity occurs once on each side, and the times agree with the times of the
 //! other pairs; an identity that occurs more often pairs where the clock leaves one possibility.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
+use super::Guest;
 use super::clock::{Bounds, Offset, Stands, fit};
-use super::{Guest, Served};
-use crate::model::target::HostCommand;
+use crate::model::event::CommandId;
+use crate::model::target::Served;
+use crate::nvme::decode::Blocks;
 
-/// What makes commands equal: controller, queue, command id, opcode, namespace, blocks. Parts that the
-/// host's record lacks are left out on both sides.
-type Key = (u32, Option<u16>, Option<u16>, Option<u8>, Option<u32>, Option<u64>, Option<u32>);
+/// What makes commands equal: controller, queue, command id, opcode, namespace, blocks. Admin commands have
+/// no namespace in QEMU's log; blocks that the host's record lacks are left out on both sides.
+type Key = (u32, u16, u16, u8, u32, Option<Blocks>);
 
 /// Records with equal identities, by their numbers, in the order of time.
 #[derive(Default)]
@@ -64,32 +66,27 @@ fn bounds(guest: &Guest, host: &Served, slack_ns: u64) -> Bounds {
 const TAG: u16 = 0xfff;
 
 fn groups(guest: &[Guest], host: &[Served]) -> HashMap<Key, Group> {
-    // parts of an identity that a record of the host lacks, by queue and opcode
-    let mut lacks: HashMap<_, [bool; 3]> = HashMap::new();
-    for Served { command: id, .. } in host {
-        let lack = lacks.entry((id.ctrl, id.qid, id.code)).or_default();
-        lack[0] |= id.nsid.is_none();
-        lack[1] |= id.slba.is_none();
-        lack[2] |= id.nlb.is_none();
-    }
-    let has_generation = |id: &HostCommand| id.qid > Some(0) && id.cid > Some(TAG);
+    // queues and opcodes with a record of the host that lacks the blocks
+    let lacks = host.iter().filter(|served| served.blocks.is_none());
+    let lacks: HashSet<_> =
+        lacks.map(|served| (served.id.ctrl, served.id.qid, served.id.opcode.code)).collect();
+    let has_generation = |id: &CommandId| id.qid > 0 && id.cid > TAG;
     let of_guest = guest.iter().any(|c| has_generation(&c.id));
-    let of_host = host.iter().any(|s| has_generation(&s.command));
+    let of_host = host.iter().any(|s| has_generation(&s.id));
     // one side may have been recorded without them
     let ids = if of_guest == of_host { u16::MAX } else { TAG };
-    let key = |id: &HostCommand| {
-        let lack = lacks.get(&(id.ctrl, id.qid, id.code)).copied();
-        let [nsid, slba, nlb] = lack.unwrap_or_default();
-        let nsid = id.nsid.filter(|_| !nsid);
-        let blocks = (id.slba.filter(|_| !slba), id.nlb.filter(|_| !nlb));
-        (id.ctrl, id.qid, id.cid.map(|cid| cid & ids), id.code, nsid, blocks.0, blocks.1)
+    let key = |id: &CommandId, blocks: Option<Blocks>| {
+        let code = id.opcode.code;
+        let blocks = blocks.filter(|_| !lacks.contains(&(id.ctrl, id.qid, code)));
+        let nsid = if id.qid == 0 { 0 } else { id.nsid };
+        (id.ctrl, id.qid, id.cid & ids, code, nsid, blocks)
     };
     let mut groups: HashMap<Key, Group> = HashMap::new();
     for (n, command) in guest.iter().enumerate() {
-        groups.entry(key(&command.id)).or_default().guest.push(n);
+        groups.entry(key(&command.id, command.blocks)).or_default().guest.push(n);
     }
     for (n, served) in host.iter().enumerate() {
-        groups.entry(key(&served.command)).or_default().host.push(n);
+        groups.entry(key(&served.id, served.blocks)).or_default().host.push(n);
     }
     groups
 }

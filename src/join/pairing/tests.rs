@@ -2,7 +2,8 @@
 //! Joins of made records: no wrong pair, whatever is lost, reused or shifted.
 
 use super::*;
-use crate::model::target::{HostPoint, HostTimes};
+use crate::model::timeline::Timeline;
+use crate::nvme::opcode::{Opcode, QueueKind};
 use proptest::prelude::*;
 
 /// A command of both sides, with the truth.
@@ -49,15 +50,14 @@ fn made(load: Load, mut random: impl FnMut(u64) -> u64) -> Vec<Made> {
             let slba = random(load.blocks);
             let guest = Guest {
                 ctrl: 3,
-                id: HostCommand {
-                    qid: Some(queue as u16 + 1),
-                    cid: Some(cid),
-                    nsid: Some(1),
-                    code: Some(2),
-                    slba: Some(slba),
-                    nlb: Some(8),
-                    ..HostCommand::default()
+                id: CommandId {
+                    ctrl: 0,
+                    qid: queue as u16 + 1,
+                    cid,
+                    nsid: 1,
+                    opcode: Opcode { queue: QueueKind::Io, code: 2 },
                 },
+                blocks: Some(Blocks { slba, nlb: 8 }),
                 begin_ns: issue - 400,
                 has_begin: true,
                 issue_ns: issue,
@@ -65,12 +65,15 @@ fn made(load: Load, mut random: impl FnMut(u64) -> u64) -> Vec<Made> {
                 has_cqe: true,
                 last_ns: complete,
             };
-            let times = HostTimes::default()
-                .with(HostPoint::Fetch, clock(fetch))
-                .with(HostPoint::BackendSubmit, clock(submit))
-                .with(HostPoint::BackendDone, clock(done));
+            let mut times = Timeline::new([], 0);
+            times.add(Point::Start, clock(fetch));
+            times.add(Point::Issue, clock(submit));
+            times.add(Point::Cqe, clock(done));
             let host = Served {
-                command: HostCommand { times, ..guest.id },
+                id: guest.id,
+                blocks: guest.blocks,
+                status: None,
+                times,
                 first_ns: clock(fetch),
                 last_ns: clock(done),
             };
@@ -196,7 +199,7 @@ fn parts_without_a_point_are_merged_and_a_fabric_has_no_cqe() {
     assert_eq!(names(&made, &same)[0], "to_host");
     made = one();
     made.guest.has_cqe = false;
-    made.host.command.times.set(HostPoint::Post, made.host.last_ns + 1);
+    made.host.times.add(Point::End, made.host.last_ns + 1);
     made.host.last_ns += 1;
     let found = names(&made, &same);
     assert_eq!(found[4..], ["host_complete", "to_guest+guest_complete"]);

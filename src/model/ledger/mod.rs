@@ -5,12 +5,12 @@
 use super::counters::Counters;
 use super::point::Point;
 use crate::model::counters::Count;
-use crate::model::event::EventKind;
+use crate::model::event::{Event, EventKind};
 use crate::model::machine::Pairing;
-use crate::model::target::HostEvent;
+use crate::model::stage::StageSet;
 use crate::model::text::Text;
+use crate::model::timeline::Timeline;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::ops::Not;
 
 /// Accuracy of the numbers.
@@ -185,6 +185,50 @@ pub struct Ledger {
 }
 
 impl Ledger {
+    /// The ledger of a target, or of a text, which does not say what its tracer lost.
+    #[must_use]
+    pub fn of_target(imported: bool) -> Self {
+        let trace = Some(TraceLedger::default());
+        let span = StageSet::Host.span();
+        Self { imported, misses_known: !imported, trace, span, ..Self::default() }
+    }
+
+    /// Counts an event of a target.
+    pub fn count(&mut self, event: &Event) {
+        let trace = self.trace.get_or_insert_default();
+        match &event.what {
+            EventKind::Command(_, _, outcome) => {
+                let is_in_order = |line: Timeline| line.segments(StageSet::Host).is_some();
+                self.negative_intervals += u64::from(!outcome.timeline.is_none_or(is_in_order));
+                self.completions += 1;
+                self.matched += 1;
+                self.seen += 1;
+                trace.commands_shown += 1;
+            }
+            EventKind::Unfinished { .. } => {
+                self.in_flight += 1;
+                self.seen += 1;
+                trace.events_shown += 1;
+            }
+            _ => trace.events_shown += 1,
+        }
+    }
+
+    /// Counts events of a target that were lost.
+    pub fn lose(&mut self, events: u64) {
+        self.trace.get_or_insert_default().lost_events += events;
+    }
+
+    /// Counts events of a target that can't be decoded.
+    pub fn not_read(&mut self, events: u64) {
+        self.trace.get_or_insert_default().undecodable += events;
+    }
+
+    /// Whether nothing was lost.
+    pub fn is_exact(&self) -> bool {
+        self.accuracy() == Accuracy::Exact
+    }
+
     /// Sets the number of commands in rows without an interval. A trace counts them in the kernel.
     #[must_use]
     pub fn with_unmeasured(self, unmeasured: u64) -> Self {
@@ -356,80 +400,6 @@ pub struct MissingHook {
     /// The method that is used instead; `None`: the point is not observed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instead: Option<Text>,
-}
-
-/// What was seen of a target, and what was not.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct HostLedger {
-    /// It was read from a text, which does not say what its tracer lost.
-    pub imported: bool,
-    /// Finished commands.
-    pub commands: u64,
-    /// Commands that the run or their connection ended before.
-    pub unfinished: u64,
-    /// Interrupts.
-    pub interrupts: u64,
-    /// Commands whose end was not observed: another command took their place.
-    pub without_end: u64,
-    /// Ends of commands whose start was not observed. Ends of commands that started before the run
-    /// are among them.
-    pub without_begin: u64,
-    /// Points out of order.
-    pub out_of_order: u64,
-    /// Records that found no room.
-    pub lost: u64,
-    /// Lines of a text about commands that could not be used, and records that could not be decoded.
-    pub not_read: u64,
-    /// Lines of a text that are about something else.
-    pub other: u64,
-    /// Hits whose data contradict each other. Such a hit is in no command.
-    pub failed_checks: u64,
-    /// Hits by program.
-    pub hits: BTreeMap<Text, u64>,
-    /// Runs that the kernel skipped, by program.
-    pub skipped: BTreeMap<Text, u64>,
-    /// Mean time of a program's run in nanoseconds, without the trap.
-    pub run_ns: BTreeMap<Text, u64>,
-}
-
-impl HostLedger {
-    /// Why not every command of the run has a complete record, one phrase per reason. Empty: all have.
-    pub fn degraded(&self) -> Vec<String> {
-        let all = [
-            (self.without_begin, "ends without a start"),
-            (self.without_end, "starts without an end"),
-            (self.out_of_order, "commands with points out of order"),
-            (self.lost, "events lost"),
-            (self.not_read, "events not read"),
-            (self.failed_checks, "hits that failed a check"),
-            (self.skipped.values().sum(), "program runs skipped by the kernel"),
-        ];
-        phrases(all).collect()
-    }
-
-    /// The accuracy of the records: all losses of a target are known, unless a text was imported.
-    pub fn accuracy(&self) -> Accuracy {
-        Accuracy::of(self.degraded(), !self.imported)
-    }
-
-    /// Whether every command of the run has a complete record.
-    pub fn is_exact(&self) -> bool {
-        self.accuracy() == Accuracy::Exact
-    }
-
-    /// Counts an event.
-    pub fn count(&mut self, event: &HostEvent) {
-        match event {
-            HostEvent::Command(command) => {
-                self.commands += 1;
-                self.out_of_order += u64::from(command.times.stages().is_none());
-            }
-            HostEvent::Unfinished(_) => self.unfinished += 1,
-            HostEvent::Interrupt { .. } => self.interrupts += 1,
-            HostEvent::State(_) | HostEvent::Call(_) => {}
-        }
-    }
 }
 
 /// The class of an event in the ledger.

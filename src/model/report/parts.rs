@@ -8,8 +8,8 @@ use crate::model::histogram::Histogram;
 use crate::model::target::Part;
 use crate::nvme::opcode::Opcode;
 
-/// Controller, CDW1 of the SQE, opcode. The last two are `None` for requests without ids.
-pub type PartKey = (u32, Option<u32>, Option<Opcode>);
+/// Controller, CDW1 of the SQE, opcode.
+pub type PartKey = (u32, u32, Opcode);
 
 /// The times of a part.
 #[derive(Clone, Debug, Default)]

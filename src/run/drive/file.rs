@@ -89,16 +89,20 @@ fn failure(path: &impl Display, error: &RecordingError) -> anyhow::Error {
     Failure::error(kind, format!("{path}: {error}"))
 }
 
-/// Opens a recording of the driver.
+/// Opens a recording for a command that shows these stages: of the driver, or of a target.
 ///
 /// # Errors
-/// If it cannot be read, or is not a recording; one sentence.
-fn open_recording(path: &Path) -> Result<(Reader<BufReader<File>>, Metadata)> {
+/// If it cannot be read, or is not such a recording; one sentence.
+fn open_recording(path: &Path, stage_set: StageSet) -> Result<(Reader<BufReader<File>>, Metadata)> {
     let shown = printable(path);
     let (file, metadata) = input::open(path)?;
     let reader = BufReader::with_capacity(1 << 16, file);
     let reader = Reader::open(reader).map_err(|e| failure(&shown, &e))?;
-    if reader.info().target.is_some() {
+    let of_target = stage_set == StageSet::Host;
+    if of_target && reader.info().target.is_none() {
+        return Err(failure(&shown, &RecordingError::GuestSide));
+    }
+    if !of_target && reader.info().target.is_some() {
         return Err(usage(format!(
             "{shown} is a recording of the host side: read it with `host trace --from`, `host \
              latency --from` or `join`"
@@ -158,7 +162,7 @@ impl FileReader {
     /// # Errors
     /// If the file cannot be read, or lacks what the settings ask for; one sentence.
     pub fn open(path: &Path, settings: &Settings) -> Result<Self> {
-        let (reader, metadata) = open_recording(path)?;
+        let (reader, metadata) = open_recording(path, settings.stage_set)?;
         let info = reader.info();
         let settings = settings.for_recording(info.stage_set, info.submitters);
         let mut opened = Self {
@@ -225,9 +229,9 @@ impl FileReader {
     /// Takes a second look at the file: finds the disk that was asked for, and refuses controllers and
     /// namespaces that it does not have.
     fn find_devices(&mut self) -> Result<()> {
-        let (path, Settings { filter, window, .. }) = (&self.path, &mut self.settings);
+        let (path, Settings { filter, window, stage_set, .. }) = (&self.path, &mut self.settings);
         let disk = window.disk.as_deref();
-        let (mut reader, _) = open_recording(&self.file)?;
+        let (mut reader, _) = open_recording(&self.file, *stage_set)?;
         let mut devices = Devices::default();
         while let Some(item) = reader.next().map_err(|e| failure(path, &e))? {
             match item {
@@ -415,7 +419,6 @@ impl FileReader {
                 // one that was recorded with --redact has no time of day, whatever the file has
                 Ok(Some(Item::Fact(Fact::Clock(_)))) if is_timeless => {}
                 Ok(Some(Item::Fact(fact))) => return Ok(Step::Fact(self.fact(fact, names))),
-                Ok(Some(Item::Target(_))) => {}
                 Ok(None) => {
                     self.progress = None;
                     return Ok(Step::Ended);

@@ -20,8 +20,9 @@ use super::read;
 use super::rings::SortedRings;
 use crate::abi::{nd_host_count as Count, nd_usdt_count as UsdtCount};
 use crate::error::{Failure, Kind, failed};
+use crate::machine::clock::monotonic_ns;
 use crate::machine::process::Memory;
-use crate::model::ledger::HostLedger;
+use crate::model::ledger::{HookLine, Ledger, OwnCost, ProgramCost};
 use crate::model::target::{Call, HostController, HostEvent, TargetInfo, TargetKind};
 use crate::model::text::Text;
 use crate::session::load::Loaded;
@@ -59,9 +60,12 @@ pub struct HostSession {
     controllers: Vec<HostController>,
     /// Numbers of the controllers of records; `None`: another device.
     numbers: BTreeMap<CtrlKey, Option<u32>>,
-    ledger: HostLedger,
+    ledger: Ledger,
+    /// Records of another size.
+    lost: u64,
+    begun: Instant,
     /// The kernel measures run times while this file is open.
-    _stats: Option<OwnedFd>,
+    stats: Option<OwnedFd>,
 }
 
 impl HostSession {
@@ -91,8 +95,10 @@ impl HostSession {
             memory,
             controllers: Vec::new(),
             numbers: BTreeMap::new(),
-            ledger: HostLedger::default(),
-            _stats: stats,
+            ledger: Ledger::of_target(false),
+            lost: 0,
+            begun: Instant::now(),
+            stats,
         })
     }
 
@@ -124,7 +130,7 @@ impl HostSession {
 
     /// Detaches everything, and returns the ledger. Passes on the events that are left, and the
     /// commands in flight.
-    pub fn end(&mut self, to: ToEvents<'_>) -> Result<HostLedger> {
+    pub fn end(&mut self, to: ToEvents<'_>) -> Result<Ledger> {
         let runs = read::program_runs(&self.loaded.0);
         self.links.clear();
         self.pass_on(true, to)?;
@@ -137,13 +143,15 @@ impl HostSession {
             Decoder::Calls(_) => {
                 // the map was full, or the kernel skipped the program
                 let skipped: u64 = runs.values().map(|run| run.misses).sum();
-                self.ledger.lost = self.host_count(Count::ND_HOST_NO_ROOM)? + skipped;
+                let no_room = self.host_count(Count::ND_HOST_NO_ROOM)?;
+                self.ledger.lose(no_room + skipped);
             }
             Decoder::Qemu(reader) => {
-                let left = take(&mut reader.all).finished();
-                left.events.iter().try_for_each(|event| to(event, &self.controllers))?;
-                let lost = self.ledger.lost + left.ledger.lost;
-                self.ledger = HostLedger { imported: false, lost, ..left.ledger };
+                reader.finish();
+                for event in &reader.events {
+                    to(&HostEvent::Nvme(event), &self.controllers)?;
+                }
+                self.ledger = take(&mut reader.ledger);
                 self.count_hits()?;
             }
             Decoder::States(_) => self.count_hits()?,
@@ -175,7 +183,7 @@ impl HostSession {
         loop {
             match rings.next(&read)? {
                 Some(record) => return Some(record),
-                None => self.ledger.lost += 1,
+                None => self.lost += 1,
             }
         }
     }
@@ -186,7 +194,7 @@ impl HostSession {
             if let Some(number) = self.number(record.ctrl)? {
                 let event = record.event(number, self.is_kernel());
                 self.ledger.count(&event);
-                to(&event, &self.controllers)?;
+                to(&HostEvent::Nvme(&event), &self.controllers)?;
             }
         }
         Ok(())
@@ -197,8 +205,8 @@ impl HostSession {
             match &mut self.decoder {
                 Decoder::Qemu(reader) => {
                     let read = reader.hit(hit.number, hit.at_ns, &hit.args);
-                    for event in take(&mut reader.all.done.events) {
-                        to(&event, &self.controllers)?;
+                    for event in take(&mut reader.events) {
+                        to(&HostEvent::Nvme(&event), &self.controllers)?;
                     }
                     if read == Err(Skip::Second) {
                         return Err(usdt::several_controllers(self.target.pid));
@@ -288,9 +296,8 @@ impl HostSession {
     }
 
     /// Fails if the target has another layout.
-    fn check(&mut self) -> Result<()> {
+    fn check(&self) -> Result<()> {
         let failed = self.host_count(Count::ND_HOST_FAILED_CHECK)?;
-        self.ledger.failed_checks = failed;
         if failed > 0 {
             let text = format!(
                 "{failed} hits failed the check of the request's fields: this target has another layout, \
@@ -307,9 +314,10 @@ impl HostSession {
         let values = flying.keys().filter_map(|key| flying.lookup(&key, MapFlags::ANY).ok()?);
         for record in values.filter_map(|bytes| Record::read(&bytes)) {
             if let Some(number) = self.number(record.ctrl)? {
-                let event = HostEvent::Unfinished(record.command(number, self.is_kernel()));
+                let command = record.command(number, self.is_kernel());
+                let event = command.unfinished(monotonic_ns());
                 self.ledger.count(&event);
-                to(&event, &self.controllers)?;
+                to(&HostEvent::Nvme(&event), &self.controllers)?;
             }
         }
         Ok(())
@@ -320,29 +328,48 @@ impl HostSession {
         programs: &[Wanted],
         runs: &BTreeMap<String, read::ProgramRuns>,
     ) -> Result<()> {
-        let mut ledger = take(&mut self.ledger);
-        ledger.without_begin = self.host_count(Count::ND_HOST_WITHOUT_BEGIN)?;
-        ledger.without_end = self.host_count(Count::ND_HOST_WITHOUT_END)?;
-        ledger.lost +=
+        let lost =
             self.host_count(Count::ND_HOST_NO_ROOM)? + self.host_count(Count::ND_HOST_LOST)?;
+        self.ledger.lose(lost + self.lost);
+        self.ledger.orphan_completions = self.host_count(Count::ND_HOST_WITHOUT_BEGIN)?;
+        self.ledger.overwritten = self.host_count(Count::ND_HOST_WITHOUT_END)?;
+        let mut cost = OwnCost::default();
         for Wanted { program, hook, .. } in programs {
-            let Some(run) = runs.get(*program) else {
-                continue;
-            };
-            ledger.hits.insert((*hook).into(), self.host_count(counter(program))?);
-            ledger.skipped.insert((*hook).into(), run.misses);
-            if let Some(ns) = run.ns.checked_div(run.count) {
-                ledger.run_ns.insert((*hook).into(), ns);
+            if let Some(run) = runs.get(*program) {
+                self.add_hook(hook, self.host_count(counter(program))?, run.misses);
+                cost.run_ns += run.ns;
+                let (kind, target) = (self.method(), (*hook).into());
+                let program = ProgramCost { kind, target, runs: run.count, run_ns: run.ns };
+                cost.programs.push(program);
             }
         }
-        self.ledger = ledger;
+        let elapsed_ns = self.begun.elapsed().as_nanos() as f64;
+        cost.share_of_a_cpu = cost.run_ns as f64 / elapsed_ns.max(1.0);
+        let commands = Some(self.ledger.seen as f64).filter(|n| *n > 0.0);
+        cost.ns_per_command = commands.map(|commands| cost.run_ns as f64 / commands);
+        self.ledger.own_cost = self.stats.is_some().then_some(cost);
         Ok(())
+    }
+
+    /// `uprobe`, `tracepoint`, `usdt`.
+    fn method(&self) -> Text {
+        self.target.by.trim_end_matches('s').into()
+    }
+
+    fn add_hook(&mut self, hook: &str, hits: u64, recursion_misses: u64) {
+        self.ledger.recursion_misses += recursion_misses;
+        let (kind, target) = (self.method(), hook.into());
+        let misses_known = true;
+        let hook =
+            HookLine { kind, target, hits, recursion_misses, misses_known, ..<_>::default() };
+        self.ledger.hooks.push(hook);
     }
 
     fn count_hits(&mut self) -> Result<()> {
         let hits = self.count("usdt_counts", UsdtCount::ND_USDT_HITS.0)?;
-        self.ledger.hits.insert("usdt".into(), hits);
-        self.ledger.lost += self.count("usdt_counts", UsdtCount::ND_USDT_LOST.0)?;
+        self.add_hook("all probes", hits, 0);
+        let lost = self.count("usdt_counts", UsdtCount::ND_USDT_LOST.0)?;
+        self.ledger.lose(lost + self.lost);
         Ok(())
     }
 

@@ -5,20 +5,25 @@ use std::mem::size_of;
 
 use bytemuck::{AnyBitPattern, must_cast_ref, try_pod_read_unaligned};
 
-use crate::abi::{nd_host, nd_host_flag, nd_host_limit};
-use crate::model::target::{HOST_POINTS, HostCommand, HostEvent, HostPoint, HostTimes};
+use crate::abi::{nd_host, nd_host_flag, nd_host_limit, nd_host_point};
+use crate::model::event::{Event, EventKind};
+use crate::model::point::Point;
+use crate::model::target::TargetCommand;
 use crate::model::text::Text;
-use crate::nvme::decode::{CommandSet, blocks};
-use crate::nvme::opcode::QueueKind;
 use crate::nvme::sqe::Sqe;
 use crate::nvme::status::Status;
 
 /// Bytes of an NQN, with its end.
 const NQN: usize = nd_host_limit::ND_HOST_NQN.0 as usize;
+/// Number of times: of the points, and of an interrupt.
+const TIMES: usize = nd_host_point::ND_HOST_POINTS.0 as usize;
 
 const HAS_STATUS: u32 = nd_host_flag::ND_HOST_HAS_STATUS.0;
 const IS_INTERRUPT: u32 = nd_host_flag::ND_HOST_IS_INTERRUPT.0;
 const IS_ABANDONED: u32 = nd_host_flag::ND_HOST_IS_ABANDONED.0;
+
+/// The points of a command, in the order of `enum nd_host_point`.
+const POINTS: [Point; TIMES - 1] = [Point::Start, Point::Issue, Point::Cqe, Point::End];
 
 /// Key of a controller: its address, and its id.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, AnyBitPattern)]
@@ -32,7 +37,7 @@ pub struct CtrlKey {
 #[derive(Clone, Copy, Debug, Default, AnyBitPattern)]
 #[repr(C)]
 pub struct Record {
-    points_ns: [u64; HOST_POINTS],
+    times_ns: [u64; TIMES],
     request: u64,
     pub ctrl: CtrlKey,
     sqe: [u32; 16],
@@ -42,6 +47,7 @@ pub struct Record {
 }
 
 const _: () = assert!(size_of::<Record>() == size_of::<nd_host>());
+const _: () = assert!(nd_host_point::ND_HOST_POST.0 == 3);
 
 impl Record {
     /// Reads a record; `None` if it has another size.
@@ -49,49 +55,36 @@ impl Record {
         try_pod_read_unaligned(bytes).ok()
     }
 
-    /// The time of a record: its last point; `None` if it has another size.
+    /// The time of a record: its last one; `None` if it has another size.
     pub fn time_of(bytes: &[u8]) -> Option<u64> {
-        let points = Self::read(bytes)?.points_ns;
-        Some(points.into_iter().rfind(|ns| *ns > 0).unwrap_or(0))
+        let times = Self::read(bytes)?.times_ns;
+        Some(times.into_iter().rfind(|ns| *ns > 0).unwrap_or(0))
     }
 
     /// The event of a controller with this number. `in_kernel`: its request is in the kernel, of
     /// which no addresses are shown.
-    pub fn event(&self, ctrl: u32, in_kernel: bool) -> HostEvent {
+    pub fn event(&self, ctrl: u32, in_kernel: bool) -> Event {
         if self.flags & IS_INTERRUPT != 0 {
-            let at_ns = self.points_ns[HostPoint::Interrupt as usize];
-            return HostEvent::Interrupt { ctrl, vector: self.sqe[0], at_ns };
+            let what = EventKind::Interrupt { ctrl, vector: self.sqe[0] };
+            return Event { at_ns: self.times_ns[TIMES - 1], what };
         }
         let command = self.command(ctrl, in_kernel);
         match self.flags & IS_ABANDONED {
-            0 => HostEvent::Command(command),
-            _ => HostEvent::Unfinished(command),
+            0 => command.finished(),
+            _ => command.unfinished(0),
         }
     }
 
     /// What is known of a command.
-    pub fn command(&self, ctrl: u32, in_kernel: bool) -> HostCommand {
+    pub fn command(&self, ctrl: u32, in_kernel: bool) -> TargetCommand {
         let sqe = Sqe::from(must_cast_ref::<_, [u8; 64]>(&self.sqe));
-        let queue = if self.qid == 0 { QueueKind::Admin } else { QueueKind::Io };
-        let found = blocks(queue, CommandSet::Nvm, &sqe);
-        let mut times = HostTimes::default();
-        for (point, ns) in HostPoint::ALL.into_iter().zip(self.points_ns) {
-            if ns > 0 {
-                times.set(point, ns);
-            }
+        let mut command = TargetCommand::new(ctrl, self.qid, sqe);
+        for (point, ns) in POINTS.into_iter().zip(self.times_ns).filter(|(_, ns)| *ns > 0) {
+            command.times.add(point, ns);
         }
-        HostCommand {
-            ctrl,
-            qid: Some(self.qid),
-            cid: Some(sqe.cid()),
-            nsid: Some(sqe.nsid()),
-            code: Some(sqe.opcode()),
-            slba: found.map(|b| b.slba),
-            nlb: found.map(|b| b.nlb),
-            request: (!in_kernel).then_some(self.request),
-            status: (self.flags & HAS_STATUS != 0).then_some(Status(self.status)),
-            times,
-        }
+        command.request = if in_kernel { 0 } else { self.request };
+        command.status = (self.flags & HAS_STATUS != 0).then_some(Status(self.status));
+        command
     }
 }
 

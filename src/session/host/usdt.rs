@@ -128,7 +128,7 @@ pub fn qemu(found: Found) -> Result<HostSession> {
     };
     let serials = found.process.nvme_serials();
     let pid = found.process.pid;
-    let reader = Box::new(Reader::of("usdt", HostClock::Monotonic, 1));
+    let reader = Box::new(Reader::of(HostClock::Monotonic));
     let kind = (TargetKind::Qemu, "qemu");
     let mut session = attach(found, kind, known, lacks, Decoder::Qemu(reader))?;
     session.controllers = match serials.as_slice() {

@@ -5,7 +5,9 @@
 use super::line::LineWriter;
 use super::times::{Part, Parts};
 use super::{Context, Form, Out, parts, times};
-use crate::model::event::{CommandId, CompletionStatus, Event, EventKind, Outcome, Submission};
+use crate::model::event::{
+    CommandId, CompletionStatus, Event, EventKind, NO_QUEUE, Outcome, Submission,
+};
 use crate::model::origin::{Bios, Origin, Submitter};
 use crate::model::point::Point;
 use crate::model::stage::StageSet;
@@ -128,12 +130,22 @@ impl<'a> Row<'a> {
         }
     }
 
+    /// Whether the event is of a target: not of the driver.
+    pub(super) fn is_of_target(&self) -> bool {
+        self.stage_set == StageSet::Host
+    }
+
     fn is_json(&self) -> bool {
         self.form == Form::Json
     }
 
     fn verdict(&self) -> Option<&'a CompletionStatus> {
         self.outcome.and_then(|outcome| outcome.verdict.as_ref())
+    }
+
+    /// What only the driver knows.
+    fn of_driver(&self) -> Option<&'a CompletionStatus> {
+        self.verdict().filter(|_| !self.is_of_target())
     }
 
     pub(super) fn has_failed(&self) -> bool {
@@ -259,7 +271,10 @@ pub(super) const FIELDS: &[Group] = &[
     (
         |r| r.id.is_some(),
         &[
-            field!("cid", "cid", |r| Value::num(r.id.map(|id| id.cid))).column("CID", 5),
+            field!("cid", "cid", |r| {
+                Value::num(r.id.filter(|id| id.qid != NO_QUEUE).map(|id| id.cid))
+            })
+            .column("CID", 5),
             field!("nsid", "nsid", nsid).column("NSID", 4),
             field!("queue", "", queue),
             field!("opcode", "opcode", |_| Value::Write(parts::opcode)).left("OP", 5),
@@ -274,6 +289,10 @@ pub(super) const FIELDS: &[Group] = &[
         |r| r.submission.is_some(),
         &[
             field!("fields", "fields", |_| Value::Parts(parts::fields)),
+            field!("request", "request", |r| {
+                let stack = r.submission.filter(|_| r.is_of_target()).map(|s| s.stack);
+                Value::hex(stack.filter(|stack| stack.is_some()).map(|stack| stack.0))
+            }),
             field!("bytes", "", bytes).column("SIZE", 4),
             field!("", "", lba).column("LBA", 9),
             field!("", "", |r| match r.caller() {
@@ -334,7 +353,7 @@ pub(super) const FIELDS: &[Group] = &[
     (
         |r| r.outcome.is_some(),
         &[
-            field!("result", "res", |r| Value::hex(r.verdict().map(|v| v.result)))
+            field!("result", "res", |r| Value::hex(r.of_driver().map(|v| v.result)))
                 .column("RESULT", 6),
             field!("status", "status", |r| match (r.outcome, r.verdict()) {
                 (_, Some(_)) => Value::Write(parts::status),
@@ -342,10 +361,11 @@ pub(super) const FIELDS: &[Group] = &[
                 (None, None) => Value::None,
             })
             .left("STATUS", 24),
-            field!("retries", "retries", |r| Value::num(r.verdict().map(|v| v.retries)))
+            field!("retries", "retries", |r| Value::num(r.of_driver().map(|v| v.retries)))
                 .column("RETRIES", 7),
-            field!("request_flags", "rqflags", |r| Value::hex(r.verdict().map(|v| v.flags))),
+            field!("request_flags", "rqflags", |r| Value::hex(r.of_driver().map(|v| v.flags))),
             field!("driver_ns", "driver", |r| match r.outcome {
+                Some(_) if r.is_of_target() => Value::None,
                 // the stages have it
                 Some(_) if r.form == Form::Long && !r.stages.is_empty() => Value::None,
                 Some(outcome) => Value::nanos(outcome.latency_ns),
@@ -415,7 +435,9 @@ pub(super) const FIELDS: &[Group] = &[
     (
         |r| matches!(r.event.what, EventKind::Command(..)),
         &[
-            field!("complete_cpu", "", |r| Value::num(r.outcome.map(|o| o.cpu))),
+            field!("complete_cpu", "", |r| {
+                Value::num(r.outcome.filter(|_| !r.is_of_target()).map(|o| o.cpu))
+            }),
             field!("kstack_complete", "", |r| match r.cx.kstack_complete {
                 "" => Value::None,
                 stack => Value::Raw(stack),
@@ -455,6 +477,10 @@ pub(super) const FIELDS: &[Group] = &[
                 EventKind::State { .. } => Value::Parts(parts::state),
                 _ => Value::None,
             }),
+            field!("vector", "vector", |r| match r.event.what {
+                EventKind::Interrupt { vector, .. } => Value::Num(vector.into()),
+                _ => Value::None,
+            }),
         ],
     ),
 ];
@@ -467,12 +493,14 @@ fn disk<'a>(row: &Row<'a>) -> Value<'a> {
     match (row.cx.disk, row.form) {
         ("", Form::Columns) => Value::Write(parts::ctrl),
         ("", _) => Value::None,
+        _ if row.is_of_target() => Value::None,
         (disk, _) => Value::Name(disk),
     }
 }
 
 fn qid<'a>(row: &Row<'a>) -> Value<'a> {
     match (row.id, row.event.what) {
+        (Some(id), _) if id.qid == NO_QUEUE => Value::None,
         (Some(id), _) => Value::Num(id.qid.into()),
         (None, EventKind::Sq { qid, .. }) => Value::Num(qid.into()),
         _ => Value::None,

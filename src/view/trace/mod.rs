@@ -16,7 +16,6 @@ pub use self::columns::Columns;
 use self::columns::Layout;
 use self::fields::{FIELDS, Field, Group, Has, Put, Row, Value};
 use self::line::LineWriter;
-pub(crate) use self::parts::status_type;
 use self::times::Parts;
 use crate::model::event::{Event, EventKind};
 use crate::model::origin::Cgroups;
@@ -37,7 +36,8 @@ const FULL: usize = 64 << 10;
 /// Data of an event that the event does not contain.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Context<'a> {
-    /// The name of the block device. Empty if there is none, as for admin commands.
+    /// The name of the block device. Empty if there is none, as for admin commands. In a target: of the
+    /// controller.
     pub disk: &'a str,
     /// The command set of the namespace.
     pub set: CommandSet,
@@ -254,12 +254,12 @@ impl Out {
             self.line.str("-- ");
         }
         self.clock.text(row.event.at_ns, &mut self.line);
-        let disk = word(row.cx.disk);
-        for word in [if disk.is_empty() { "-" } else { &disk }, title(what), "nvme"] {
+        let disk = word(if row.is_of_target() { "" } else { row.cx.disk });
+        for word in [if disk.is_empty() { "-" } else { &disk }, title(what), ""] {
             self.line.byte(b' ');
             self.line.str(word);
         }
-        self.line.dec(what.ctrl());
+        parts::ctrl(row, &mut self.line);
         self.line.byte(b':');
         self.put(row, fields);
         self.line.byte(b'\n');
@@ -361,5 +361,6 @@ const fn title(what: &EventKind) -> &'static str {
         EventKind::Retry { .. } => "Retry",
         EventKind::AsyncEvent { .. } => "AsyncEvent",
         EventKind::State { .. } => "State",
+        EventKind::Interrupt { .. } => "Interrupt",
     }
 }

@@ -14,7 +14,12 @@ use crate::nvme::status::{Status, StatusType};
 
 pub(super) fn ctrl(row: &Row<'_>, line: &mut LineWriter) {
     let ctrl = row.event.what.ctrl();
-    if row.form == Form::Json {
+    if row.is_of_target() {
+        match row.form {
+            Form::Json => line.json(row.cx.disk),
+            _ => line.name(row.cx.disk),
+        }
+    } else if row.form == Form::Json {
         line.str("\"nvme");
         line.dec(ctrl);
         line.byte(b'"');
@@ -121,7 +126,7 @@ pub(super) fn fields(row: &Row<'_>, line: &mut LineWriter) {
 }
 
 /// The `type` of a status in JSON.
-pub(crate) const fn status_type(kind: StatusType) -> &'static str {
+const fn status_type(kind: StatusType) -> &'static str {
     match kind {
         StatusType::Generic => "generic",
         StatusType::CommandSpecific => "command_specific",

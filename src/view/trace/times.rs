@@ -44,7 +44,8 @@ impl Parts {
         if self.of != Some((stages, pattern)) {
             self.of = Some((stages, pattern));
             let points = Point::ALL.into_iter().filter(|point| point.seen_in(pattern));
-            self.points = points.map(|point| (point, format!(",\"{}\":", point.name()))).collect();
+            let name = |point| Some((point, format!(",\"{}\":", stages.name_of_point(point)?)));
+            self.points = points.filter_map(name).collect();
             let part = |run: StageRun| {
                 let (group, is_merged) = group_of(run);
                 let name = run.name();

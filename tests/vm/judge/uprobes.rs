@@ -13,12 +13,13 @@ fn every_command_of_spdk_is_seen(outcome: &Outcome) {
     let text = outcome.text("spdk", "truth");
     let truth = text.lines().skip(1);
     let truth: Vec<Value> = truth.map(|l| serde_json::from_str(l).unwrap()).collect();
-    let commands = of(&found, "host_command");
+    let commands = of(&found, "command");
     assert_eq!((commands.len(), truth.len()), (60, 60));
     for (command, truth) in commands.iter().zip(&truth) {
-        for key in ["qid", "cid", "slba"] {
+        for key in ["qid", "cid"] {
             assert_eq!(command[key], truth[key], "{command} {truth}");
         }
+        assert_eq!(command["fields"]["slba"], truth["slba"], "{command} {truth}");
         assert_eq!(command["status"]["value"], truth["status"], "{command}");
         let stages = list(command, "stages");
         let is_sync = number(truth, "cid") % 2 == 1;
@@ -52,16 +53,16 @@ fn changes_of_state_have_their_arguments(outcome: &Outcome) {
 
 fn commands_of_qemu_come_by_usdt(outcome: &Outcome) {
     let found = outcome.objects("qemu", "trace");
-    let commands = of(&found, "host_command");
+    let commands = of(&found, "command");
     assert_eq!(commands.len(), 40);
     for (n, command) in (1..).zip(&commands) {
         assert_eq!(number(command, "cid"), n, "{command}");
-        assert_eq!(number(command, "slba"), n * 8, "{command}");
+        assert_eq!(number(&command["fields"], "slba"), n * 8, "{command}");
         assert_eq!(number(command, "qid"), 2, "{command}");
         assert_eq!(list(command, "stages").len(), 2, "{command}");
         assert_eq!(command["ctrl"], "qemu:SER0", "{command}");
     }
-    assert_eq!(of(&found, "host_interrupt").len(), 40);
+    assert_eq!(of(&found, "interrupt").len(), 40);
     let end = of(&found, "host_end")[0];
     assert_eq!(end["exact"], true, "{end}");
     let listed = outcome.objects("qemu", "list");

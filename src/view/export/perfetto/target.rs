@@ -6,8 +6,10 @@ use std::io::Write;
 
 use super::packets::Detail;
 use super::{HOST, Perfetto, Place, Shows, Span};
+use crate::model::event::CommandId;
 use crate::model::ids::QueueId;
-use crate::model::target::HostCommand;
+use crate::model::stage::StageSet;
+use crate::model::target::Served;
 use crate::model::text::Text;
 use crate::view::export::columns::Cell;
 
@@ -15,7 +17,7 @@ use crate::view::export::columns::Cell;
 #[derive(Clone, Copy, Debug)]
 pub struct OnHost<'a> {
     /// The command.
-    pub command: &'a HostCommand,
+    pub served: &'a Served,
     /// The name of its controller.
     pub name: &'a Text,
     /// What to add to its times to get the guest's, in nanoseconds.
@@ -24,45 +26,38 @@ pub struct OnHost<'a> {
     pub error_ns: u64,
 }
 
-impl OnHost<'_> {
-    /// Its time on the guest's clock; `None` if no point was observed.
-    pub fn span(&self) -> Option<(u64, u64)> {
-        let (first, last) = self.command.times.ends()?;
-        let shift = |ns: u64| ns.checked_add_signed(self.shift_ns);
-        Some((shift(first)?, shift(last)?))
-    }
-}
-
 impl<W: Write> Perfetto<W> {
     /// Adds a command of the host side. Commands of a queue must come in the order of their ends.
-    /// Returns false if it has no place: no id, or no time.
+    /// Returns false if its times do not fit the guest's clock.
     ///
     /// # Errors
     /// Errors of the writer.
-    pub fn on_host(&mut self, served: &OnHost<'_>) -> io::Result<bool> {
-        let command = served.command;
-        let Some(((begin_ns, end_ns), (qid, opcode))) =
-            served.span().zip(command.qid.zip(command.opcode()))
-        else {
+    pub fn on_host(&mut self, on_host: &OnHost<'_>) -> io::Result<bool> {
+        let OnHost { served, name, shift_ns, error_ns } = *on_host;
+        let shift = |ns: u64| ns.checked_add_signed(shift_ns);
+        let Some((begin_ns, end_ns)) = shift(served.first_ns).zip(shift(served.last_ns)) else {
             return Ok(false);
         };
-        let ctrl = HOST.saturating_add(command.ctrl);
-        self.targets.entry(ctrl).or_insert_with(|| format!("host {}", served.name));
+        let CommandId { ctrl, qid, cid, nsid, opcode } = served.id;
+        let ctrl = HOST.saturating_add(ctrl);
+        self.targets.entry(ctrl).or_insert_with(|| format!("host {name}"));
         let queue = QueueId::new(ctrl, qid);
         let span = Span { begin_ns, end_ns: Some(end_ns) };
         let lane = self.lanes.entry(queue).or_default().put(&span);
         let track = self.track(Place::Lane(queue, lane), Shows::Events)?;
         let opcode = opcode.to_string();
         let number = |name, n: u64| Detail::Value(name, Cell::Unsigned(n));
-        let mut details = vec![number("qid", qid.into())];
-        details.extend(command.cid.map(|cid| number("cid", cid.into())));
-        details.extend(command.nsid.map(|n| number("nsid", n.into())));
-        details.extend(command.slba.map(|n| number("slba", n)));
-        details.extend(command.nlb.map(|n| number("nlb", n.into())));
-        details.extend(command.status.map(|s| number("status", s.0.into())));
-        details.push(number("uncertain_ns", served.error_ns));
-        let stages = command.times.stages().unwrap_or_default();
-        let stages = stages.iter().map(|stage| (&stage.name, stage.ns.unsigned_abs()));
+        let mut details = vec![
+            number("qid", qid.into()),
+            number("cid", cid.into()),
+            number("nsid", nsid.into()),
+            number("uncertain_ns", error_ns),
+        ];
+        details.extend(served.blocks.map(|blocks| number("slba", blocks.slba)));
+        details.extend(served.blocks.map(|blocks| number("nlb", blocks.nlb.into())));
+        details.extend(served.status.map(|s| number("status", s.0.into())));
+        let stages = served.times.segments(StageSet::Host).unwrap_or_default();
+        let stages = stages.iter().map(|stage| (stage.run.name(), stage.ns));
         self.packets.slices((track, &span), (&opcode, &details), None, stages)?;
         Ok(true)
     }
