@@ -356,8 +356,8 @@ fn the_first_line_is_true_of_what_was_recorded() {
     let first = |words: &str| run(&format!("diagnose --json {words}"));
     let verdict = |ran: &Ran| -> Value { serde_json::from_str(&ran.out).unwrap() };
     for (file, needs) in [
-        ("qemu-guest", "17 causes that need a recording with --stages=full."),
-        ("nested-guest", "(needs a recording with --stages=full)"),
+        ("qemu-guest", "and 14 more (record --stages=full)."),
+        ("nested-guest", "(record --stages=full)"),
     ] {
         let from = format!("--from tests/host/{file}.nvd");
         let text =

@@ -1,73 +1,53 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Single commands that a verdict is about: when they were in flight, and which they were.
-
-use std::collections::BTreeSet;
-
-use serde::Serialize;
+//! Single commands that a verdict is about, and who issued the commands of a cause: processes and cgroups, with
+//! their shares of the time.
 
 use super::command::Command;
 use super::facts::Facts;
-use super::issuers::Issuer;
 use crate::model::event::{CommandId, Submission};
+use crate::model::group::comm_text;
 use crate::model::ids::NamespaceId;
 use crate::nvme::decode::{CommandSet, blocks};
 use crate::nvme::opcode::QueueKind;
 use crate::nvme::sqe::Sqe;
 use crate::when::RunClock;
+use serde::{Serialize, Serializer};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Times in texts have tenths of a second.
 const APART_NS: u64 = 100_000_000;
-/// Most of a list that a text has.
+/// Most of a list that a text has, and most processes and cgroups that a cause names.
 const SHOWN: usize = 3;
-/// Most of a list in JSON.
-const MOST: usize = 100;
+/// Smallest share of a process or cgroup that is named.
+const LEAST: f64 = 0.005;
 
 /// A command that a verdict is about.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Affected {
     /// Its time, CLOCK_MONOTONIC nanoseconds.
     pub begin_ns: u64,
     /// The end of it.
     pub end_ns: u64,
     /// Controller and namespace.
+    #[serde(rename = "nsid", serialize_with = "nsid")]
     pub disk: NamespaceId,
     /// Queue id.
     pub qid: u16,
     /// Command id; `None`: not known.
     pub cid: Option<u16>,
     /// Opcode, likewise.
+    #[serde(rename = "opcode_value")]
     pub code: Option<u8>,
     /// Its first and its last block.
     pub blocks: Option<(u64, u64)>,
     /// Who issued it.
+    #[serde(skip)]
     pub issuer: Option<Issuer>,
 }
 
-/// Which commands a verdict is about, in JSON: at most some of each list.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Where {
-    count: usize,
-    times: Vec<During>,
-    commands: Vec<Ids>,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize)]
-struct During {
-    begin_s: f64,
-    end_s: f64,
-    /// RFC 3339, if the time of day is known.
-    begin: Option<String>,
-    end: Option<String>,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize)]
-struct Ids {
-    ctrl: String,
-    disk: String,
-    qid: u16,
-    cid: Option<u16>,
-    first_lba: Option<u64>,
-    last_lba: Option<u64>,
+/// The controller is the subject of the verdict.
+fn nsid<S: Serializer>(disk: &NamespaceId, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u32(disk.nsid)
 }
 
 /// The first of a list, and how many more there are.
@@ -144,41 +124,11 @@ impl Affected {
 }
 
 impl Facts {
-    fn disk_of(&self, affected: &Affected) -> String {
-        self.disk_name(affected.disk.ctrl, affected.disk.nsid)
-    }
-
     /// Their blocks by disk, as text: `nvme0n1 8-15, nvme0n1 64-71`; empty: they have none.
     pub fn blocks_of(&self, affected: &[Affected]) -> String {
-        let all = affected.iter().filter_map(|a| Some((self.disk_of(a), a.blocks?)));
-        let all: BTreeSet<(String, (u64, u64))> = all.collect();
+        let of_disk = |a: &Affected| Some((self.disk_name(a.disk.ctrl, a.disk.nsid), a.blocks?));
+        let all: BTreeSet<(String, (u64, u64))> = affected.iter().filter_map(of_disk).collect();
         first_of(all.iter().map(|(disk, (first, last))| format!("{disk} {first}-{last}")))
-    }
-
-    /// Which commands these are, for programs.
-    pub fn where_of(&self, affected: &[Affected]) -> Option<Where> {
-        let clock = self.clock;
-        let since = |at_ns: u64| at_ns.saturating_sub(clock.begin_ns) as f64 / 1e9;
-        let during = |(begin, end)| During {
-            begin_s: since(begin),
-            end_s: since(end),
-            begin: clock.rfc3339(begin),
-            end: clock.rfc3339(end),
-        };
-        let ids = |a: &Affected| Ids {
-            ctrl: format!("nvme{}", a.disk.ctrl),
-            disk: self.disk_of(a),
-            qid: a.qid,
-            cid: a.cid,
-            first_lba: a.blocks.map(|(first, _)| first),
-            last_lba: a.blocks.map(|(_, last)| last),
-        };
-        let times = joined(affected.iter().map(|a| (a.begin_ns, a.end_ns)), APART_NS);
-        (!affected.is_empty()).then(|| Where {
-            count: affected.len(),
-            times: times.into_iter().take(MOST).map(during).collect(),
-            commands: affected.iter().take(MOST).map(ids).collect(),
-        })
     }
 }
 
@@ -194,9 +144,150 @@ pub fn ids_of(affected: &[Affected]) -> String {
     first_of(all.iter().map(|(qid, cid)| format!("qid {qid} cid {cid}")))
 }
 
+/// A process and a cgroup, as a command has them: of the task that submitted its bio, if that was
+/// observed, else of the one that called the driver.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Issuer {
+    /// Process id.
+    pub pid: u32,
+    /// The name of the thread.
+    comm: [u8; 16],
+    /// It is the main thread, which names the process.
+    is_main: bool,
+    /// The id of the cgroup; 0: not known.
+    pub cgroup: u64,
+    /// It submitted the bio.
+    pub is_submitter: bool,
+}
+
+impl Issuer {
+    /// The issuer of a command; `None`: not observed.
+    pub fn of(submission: &Submission) -> Option<Self> {
+        let Submission { pid, tid, comm, knows_submitter, origin, .. } = *submission;
+        let by = origin.submitter;
+        let known = [by.cgroup, origin.io_cgroup, origin.task_cgroup];
+        let cgroup = known.into_iter().find(|id| *id != 0).unwrap_or(0);
+        let is_submitter = by.is_known();
+        let (pid, tid, comm) =
+            if is_submitter { (by.pid, by.tid, by.comm) } else { (pid, tid, comm) };
+        let issuer = Self { pid, comm, is_main: tid == pid, cgroup, is_submitter };
+        (is_submitter || knows_submitter).then_some(issuer)
+    }
+
+    /// `fio[1234]`, or `pid 1234` if the name was removed.
+    pub fn name(&self) -> String {
+        match &*comm_text(&self.comm) {
+            "" => format!("pid {}", self.pid),
+            comm => format!("{comm}[{}]", self.pid),
+        }
+    }
+}
+
+/// A process or a cgroup, and its share of the time of a cause.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Part {
+    /// `fio[1234]`, or the path of the cgroup.
+    pub name: String,
+    /// The process id, or that of the cgroup.
+    pub id: u64,
+    /// Of a process: `submitter` of the bios, or `caller` of the driver.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<&'static str>,
+    /// 0 to 1.
+    pub share: f64,
+}
+
+/// Who issued the commands of a cause, those with most time first.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Who {
+    /// Processes.
+    #[serde(rename = "who")]
+    pub processes: Vec<Part>,
+    /// Cgroups.
+    pub cgroups: Vec<Part>,
+    /// What the shares are shares of.
+    #[serde(skip)]
+    pub whole: String,
+}
+
+/// The largest shares. `of`: a name and `by`.
+fn largest(
+    sums: BTreeMap<u64, f64>,
+    all: f64,
+    of: impl Fn(u64) -> (String, Option<&'static str>),
+) -> Vec<Part> {
+    let mut parts: Vec<(u64, f64)> = sums.into_iter().map(|(id, sum)| (id, sum / all)).collect();
+    parts.retain(|(_, share)| *share >= LEAST);
+    parts.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let part = |(id, share)| {
+        let (name, by) = of(id);
+        Part { name, id, by, share }
+    };
+    parts.into_iter().take(SHOWN).map(part).collect()
+}
+
+impl Who {
+    /// Processes or cgroups as text; `None`: none is known.
+    fn listed(&self, parts: &[Part]) -> Option<String> {
+        let shares = parts.iter().map(|p| format!("{} {:.0}%", p.name, p.share * 100.0));
+        let shares = shares.collect::<Vec<_>>().join(", ");
+        (!parts.is_empty()).then(|| format!("{shares} of {}", self.whole))
+    }
+
+    /// The processes, as text; `None`: none is known.
+    pub fn text(&self) -> Option<String> {
+        let are_callers = self.processes.first()?.by == Some("caller");
+        let by = if are_callers { " (callers of the driver)" } else { "" };
+        Some(self.listed(&self.processes)? + by)
+    }
+
+    /// The cgroups, likewise.
+    pub fn cgroups_text(&self) -> Option<String> {
+        self.listed(&self.cgroups)
+    }
+}
+
+impl Facts {
+    /// Who issued commands that took these times. `whole` says what the times add up to.
+    pub fn who(&self, whole: &str, times: impl Iterator<Item = (Option<Issuer>, f64)>) -> Who {
+        let (mut all, mut processes, mut cgroups) = (0.0, BTreeMap::new(), BTreeMap::new());
+        let mut named: HashMap<u32, Issuer> = HashMap::new();
+        for (issuer, time) in times {
+            all += time;
+            let Some(issuer) = issuer.filter(|_| time > 0.0) else { continue };
+            let name = named.entry(issuer.pid).or_insert(issuer);
+            if issuer.is_main && !name.is_main {
+                *name = issuer;
+            }
+            *processes.entry(issuer.pid.into()).or_default() += time;
+            if issuer.cgroup != 0 {
+                *cgroups.entry(issuer.cgroup).or_default() += time;
+            }
+        }
+        let process = |pid: u64| {
+            let issuer = named.get(&(pid as u32)).copied().unwrap_or_default();
+            (issuer.name(), Some(if issuer.is_submitter { "submitter" } else { "caller" }))
+        };
+        let cgroup = |id| {
+            let path = self.cgroups.get(&id);
+            (path.map_or_else(|| format!("id {id}"), ToString::to_string), None)
+        };
+        Who {
+            processes: largest(processes, all, process),
+            cgroups: largest(cgroups, all, cgroup),
+            whole: whole.to_owned(),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::diagnose::facts::Collector;
+    use crate::diagnose::judge::Expectation;
+    use crate::diagnose::verdict::Subject;
+    use crate::testing::{EventBuilder, STAGES};
+    use std::time::Duration;
 
     #[test]
     fn times_that_overlap_are_one_and_a_text_has_the_first_three() {
@@ -207,5 +298,69 @@ mod tests {
         let text = times_text(RunClock::default(), times);
         assert_eq!(text, "1.0-4.0 s, 5.0-6.0 s, 8.0-9.0 s and 2 more");
         assert_eq!(times_text(RunClock::default(), [].into_iter()), "");
+    }
+
+    /// The submission of a thread; `by`: process and thread that submitted the bio.
+    fn submission(pid: u32, tid: u32, comm: &str, by: Option<(u32, u32)>) -> Submission {
+        let event = EventBuilder::read().submit();
+        let mut submission = *event.what.submission().unwrap();
+        (submission.pid, submission.tid, submission.comm) = (pid, tid, [0; 16]);
+        submission.comm[..comm.len()].copy_from_slice(comm.as_bytes());
+        if let Some((pid, tid)) = by {
+            let submitter = &mut submission.origin.submitter;
+            (submitter.pid, submitter.tid, submitter.cgroup) = (pid, tid, 9);
+            submitter.comm[..2].copy_from_slice(b"db");
+        }
+        submission
+    }
+
+    #[test]
+    fn the_submitter_counts_where_it_was_observed() {
+        let of = |submission: &Submission| {
+            let issuer = Issuer::of(submission).unwrap();
+            (issuer.name(), issuer.is_submitter, issuer.cgroup)
+        };
+        let caller = submission(51, 51, "kworker/1:1H", None);
+        assert_eq!(of(&caller), ("kworker/1:1H[51]".into(), false, 0));
+        let both = submission(51, 51, "kworker/1:1H", Some((7, 8)));
+        assert_eq!(of(&both), ("db[7]".into(), true, 9));
+        assert_eq!(of(&submission(5, 5, "", None)).0, "pid 5");
+        let unknown = Submission { knows_submitter: false, ..caller };
+        assert_eq!(Issuer::of(&unknown), None);
+    }
+
+    #[test]
+    fn the_main_thread_names_the_process() {
+        let all = [(10, "io_worker"), (9, "fio"), (11, "io_worker")];
+        let all = all.map(|(tid, comm)| (Issuer::of(&submission(9, tid, comm, None)), 1.0));
+        let name = |count| {
+            Facts::default().who("all", all.into_iter().take(count)).processes.remove(0).name
+        };
+        assert_eq!((name(1), name(3)), ("io_worker[9]".into(), "fio[9]".into()));
+    }
+
+    #[test]
+    fn shares_are_of_the_time_and_cgroups_have_their_names() {
+        let mut collector = Collector::default();
+        collector.facts.cgroups = [(9, "/db.slice".into())].into();
+        for n in 0..100 {
+            let mut stages = STAGES;
+            // every fourth is of fio, and takes three times as long
+            let is_fio = n % 4 == 0;
+            stages[4] = if is_fio { 3_200_000 } else { 1_000_000 };
+            let mut event = EventBuilder::staged(2_000_000_000 + n * 10_000_000, stages).command();
+            let by = (!is_fio).then_some((7, 8));
+            *event.what.submission_mut().unwrap() = submission(51, 51, "fio", by);
+            collector.event(&event);
+        }
+        let facts = collector.finish(Duration::from_secs(1), None, Expectation::None);
+        let commands = facts.of(Subject::Controller(0));
+        let who = facts.who("all", commands.map(|c| (c.issuer, c.total() as f64)));
+        let [fio, db] = who.processes.as_slice() else { panic!("{who:?}") };
+        assert_eq!((&*fio.name, &*db.name), ("fio[51]", "db[7]"));
+        assert!((fio.share - 0.5).abs() < 0.02 && (fio.share + db.share - 1.0).abs() < 1e-9);
+        assert_eq!((who.cgroups[0].id, &*who.cgroups[0].name), (9, "/db.slice"));
+        let text = who.cgroups_text().unwrap();
+        assert!(text.starts_with("/db.slice ") && text.ends_with("% of all"), "{text}");
     }
 }

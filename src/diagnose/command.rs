@@ -8,9 +8,8 @@ use crate::model::stage::{StageRun, StageSet};
 use crate::model::timeline::Timeline;
 use crate::nvme::opcode::QueueKind;
 
-use super::affected::blocks_of;
+use super::affected::{Issuer, blocks_of};
 use super::facts::Stages;
-use super::issuers::Issuer;
 
 /// Number of stages.
 const STAGES: usize = StageSet::Full.stages().len();

@@ -4,9 +4,8 @@
 
 use std::cmp::Ordering;
 
-use super::classes::ClassFacts;
 use super::command::Command;
-use super::facts::{Facts, Stages};
+use super::facts::{ClassFacts, Facts, Stages};
 use super::verdict::{Share, Subject};
 use crate::model::command_class::CommandClass;
 use crate::model::histogram::Histogram;
@@ -68,14 +67,17 @@ impl Comparison {
         self.ratio.is_some_and(|ratio| ratio.low <= 1.1 && ratio.high >= 2.0)
     }
 
-    /// `1.42x [1.31, 1.55]`
-    pub fn text(&self) -> String {
-        let Some(Ratio { ratio, low, high, .. }) = self.ratio else {
-            return "not compared".into();
-        };
-        let high = if high < LARGE { format!("{high:.2}") } else { format!("above {LARGE}") };
-        format!("{ratio:.2}x [{low:.2}, {high}]")
+    /// The part of the time that commands with the condition took, and of which nothing is known.
+    fn open(&self) -> f64 {
+        let is_open = self.ratio.is_none() || self.is_vague();
+        self.unjudged + if is_open { self.at_most } else { 0.0 }
     }
+}
+
+/// `1.42x [1.31, 1.55]`
+pub fn ratio_text(Ratio { ratio, low, high, .. }: Ratio) -> String {
+    let high = if high < LARGE { format!("{high:.2}") } else { format!("above {LARGE}") };
+    format!("{ratio:.2}x [{low:.2}, {high}]")
 }
 
 /// The time of a command with the condition, divided by its neighbour's without it.
@@ -167,20 +169,21 @@ impl TimeSlices {
         sums
     }
 
-    /// Compares the time of commands of a class in these stages with a condition and without.
+    /// Compares the time of commands of a class in these stages with a condition and without. Parts are parts of
+    /// `total`.
     pub fn compare<'c>(
         &self,
         commands: impl Iterator<Item = &'c Command>,
+        total: f64,
         stages: Stages,
         when: impl Fn(&Command) -> Option<bool>,
     ) -> Comparison {
         // as long as needed: most classes of a recording may have a command or two
         let mut sides: [Vec<Histogram>; 2] = Default::default();
         let mut counts = [0_u64; 2];
-        let (mut total, mut at_most, mut unjudged) = (0.0, 0.0, 0.0);
+        let (mut at_most, mut unjudged) = (0.0, 0.0);
         let (mut last, mut ratios) = (None, Vec::new());
         for command in commands {
-            total += command.total() as f64;
             let Some(with) = when(command) else { continue };
             let Some(ns) = command.time_in(stages) else {
                 unjudged += f64::from(u8::from(with)) * command.time_bounds(stages).1 as f64;
@@ -230,41 +233,10 @@ impl TimeSlices {
     }
 }
 
-/// The comparison of the class in which a condition explains most. What it explains, and what could not
-/// be compared, are parts of the time of all classes. Each comes with its part of that time.
-fn best(all: Vec<(f64, Comparison)>) -> Comparison {
-    let (all, few): (Vec<_>, Vec<_>) = all.into_iter().partition(|(_, c)| c.ratio.is_some());
-    let not_compared: f64 = few.iter().map(|(part, c)| (c.at_most + c.unjudged) * part).sum();
-    let longer = || all.iter().filter(|(_, c)| c.goes_with(0.0));
-    let explains: f64 = longer().map(|(part, c)| c.explains * part).sum();
-    let classes = longer().filter_map(|(_, c)| Some((c.class?, c.explains))).collect();
-    let vague = |c: &Comparison| if c.is_vague() { c.at_most } else { 0.0 };
-    let unjudged: f64 = all.iter().map(|(part, c)| (c.unjudged + vague(c)) * part).sum();
-    let best = all.into_iter().max_by(|(p, a), (q, b)| {
-        let order = a.goes_with(0.0).cmp(&b.goes_with(0.0));
-        order.then((a.explains * p).total_cmp(&(b.explains * q)))
-    });
-    match best {
-        Some((part, found)) => Comparison {
-            explains: explains.max(found.explains * part),
-            unjudged: unjudged + not_compared - vague(&found) * part,
-            at_most: found.at_most * part,
-            classes,
-            ..found
-        },
-        None => Comparison {
-            with: few.iter().map(|(_, c)| c.with).sum(),
-            without: few.iter().map(|(_, c)| c.without).sum(),
-            at_most: not_compared,
-            ..Comparison::default()
-        },
-    }
-}
-
 impl Facts {
     /// Compares the time of a subject's commands in these stages with a condition and without, in the
-    /// class in which the condition explains most. `explains` is the part of the time of all commands
-    /// of the subject, in all classes with a longer time.
+    /// class in which the condition explains most. Parts are parts of the time of all classes: `explains` of
+    /// all classes with a longer time, `unjudged` of all that could not be compared.
     pub fn compare(
         &self,
         subject: Subject,
@@ -273,10 +245,33 @@ impl Facts {
     ) -> Comparison {
         let total = self.total(subject).max(1.0);
         let compare = |class: &ClassFacts| {
-            let found = self.slices.compare(self.of_class(class), stages, &when);
-            (class.total_ns as f64 / total, Comparison { class: Some(class.class), ..found })
+            let in_memory = total / class.weight as f64;
+            let found = self.slices.compare(self.of_class(class), in_memory, stages, &when);
+            let explains = found.explains * total / (class.total_ns as f64).max(1.0);
+            Comparison { class: Some(class.class), classes: vec![(class.class, explains)], ..found }
         };
-        best(self.classes.of_subject(subject).map(compare).collect())
+        let all: Vec<Comparison> = self.classes.of_subject(subject).map(compare).collect();
+        let open: f64 = all.iter().map(Comparison::open).sum();
+        let longer = || all.iter().filter(|c| c.goes_with(0.0));
+        let explains: f64 = longer().map(|c| c.explains).sum();
+        let best = all.iter().filter(|c| c.ratio.is_some()).max_by(|a, b| {
+            let order = a.goes_with(0.0).cmp(&b.goes_with(0.0));
+            order.then(a.explains.total_cmp(&b.explains))
+        });
+        match best {
+            Some(found) => Comparison {
+                explains: explains.max(found.explains),
+                unjudged: open - if found.is_vague() { found.at_most } else { 0.0 },
+                classes: longer().flat_map(|c| c.classes.clone()).collect(),
+                ..found.clone()
+            },
+            None => Comparison {
+                with: all.iter().map(|c| c.with).sum(),
+                without: all.iter().map(|c| c.without).sum(),
+                at_most: open,
+                ..Comparison::default()
+            },
+        }
     }
 }
 
@@ -324,7 +319,8 @@ mod tests {
         let commands = run(seed, factor);
         let clock = TimeSlices::of(&commands);
         let when = |c: &Command| Some(c.cid == 1);
-        clock.compare(commands.iter(), Stages::DEVICE, when)
+        let total = commands.iter().map(Command::total).sum::<u64>() as f64;
+        clock.compare(commands.iter(), total, Stages::DEVICE, when)
     }
 
     #[test]
@@ -383,7 +379,7 @@ mod tests {
                 when.push((command.end_ns, with));
             }
             let with = |c: &Command| when.iter().find(|(end, _)| *end == c.end_ns).map(|w| w.1);
-            let found = clock.compare(commands.iter(), Stages::DEVICE, with);
+            let found = clock.compare(commands.iter(), 1.0, Stages::DEVICE, with);
             found.ratio.is_none().then_some(found.with)
         };
         assert!(compare(usize::MAX, 40).is_none());

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the rules look at: the commands, the incidents, the activity and the settings of the machine; and
-//! how these are collected, event by event.
+//! What the rules look at: the commands and their classes, the incidents, the activity and the settings of the machine;
+//! and how these are collected, event by event.
 
-use super::classes::Classes;
 use super::command::{Command, Commands};
 use super::compare::TimeSlices;
 use super::gaps::Gaps;
@@ -11,8 +10,9 @@ use super::rates::Rates;
 use crate::diagnose::judge::{Expectation, Selection};
 use crate::diagnose::verdict::{Share, Subject};
 use crate::model::activity::Activity;
-use crate::model::command_class::BlockSizes;
+use crate::model::command_class::{BlockSizes, CommandClass};
 use crate::model::event::Event;
+use crate::model::histogram::Histogram;
 use crate::model::ids::NamespaceId;
 use crate::model::ledger::Accuracy;
 use crate::model::machine::{ControllerInfo, ControllerLogs, MachineInfo};
@@ -147,12 +147,17 @@ impl Collector {
 }
 
 impl Facts {
-    /// The begin of a command, and the time when half of its class would be over. A condition is looked
-    /// for in this time: in all of the command's time, a long command would meet any condition more
-    /// often than a short one, whether or not it depends on it.
-    pub fn expected(&self, command: &Command) -> (u64, u64) {
-        let median_ns = self.classes.get(command.class).map_or(0, |c| c.begun_p50_ns);
-        (command.begin_ns, command.begin_ns + median_ns)
+    /// The commands of a class.
+    pub fn of_class<'f>(
+        &'f self,
+        class: &'f ClassFacts,
+    ) -> impl Iterator<Item = &'f Command> + Clone {
+        class.places.iter().filter_map(|place| self.commands.kept.get(*place as usize))
+    }
+
+    /// The commands of a subject in memory, class after class.
+    pub fn of(&self, subject: Subject) -> impl Iterator<Item = &Command> + Clone {
+        self.classes.of_subject(subject).flat_map(|class| self.of_class(class))
     }
 
     /// The sum of a value of these commands, and of those that they stand for.
@@ -232,8 +237,8 @@ impl Facts {
         let columns = [Stages::BLOCK_LAYER, Stages::DRIVER, Stages::AT_DEVICE];
         let is_joined = |stages: Stages| !columns.iter().any(|column| column.covers(stages));
         let joined = classes().flat_map(|c| &c.stages).filter(|(stages, _)| is_joined(*stages));
-        let (stages, ns) = joined.max_by_key(|(_, ns)| *ns)?;
-        if (*ns as f64) < 0.05 * self.total(Subject::Controller(ctrl)) {
+        let (stages, ns) = *joined.max_by_key(|(_, ns)| *ns)?;
+        if (ns as f64) < 0.05 * self.total(Subject::Controller(ctrl)) {
             return None;
         }
         let polled = self.is_polled(ctrl);
@@ -253,6 +258,117 @@ impl Facts {
             None => "is the time of commands with points that were not observed".into(),
         };
         Some(format!("{} {what}", stages.short()))
+    }
+}
+
+/// The commands of a class.
+#[derive(Clone, Debug)]
+pub struct ClassFacts {
+    /// The class.
+    pub class: CommandClass,
+    /// Commands; an estimate, if not all are in memory.
+    pub commands: u64,
+    /// Sum of their times in nanoseconds, likewise.
+    pub total_ns: u64,
+    /// How many commands one in memory stands for.
+    pub weight: u64,
+    /// Median of their times in nanoseconds.
+    pub p50_ns: u64,
+    /// 99 % quantile.
+    pub p99_ns: u64,
+    /// Median of their times from the request on.
+    pub begun_p50_ns: u64,
+    /// Whether bios were observed: times contain the waits before the request.
+    pub has_waits: bool,
+    /// Time by merged stages, in nanoseconds, as `total_ns`.
+    pub stages: Vec<(Stages, u64)>,
+    /// Where its commands are in memory.
+    places: Vec<u32>,
+}
+
+/// All classes, those with most time first. A recording may have as many subjects and classes as commands: no
+/// rule may look at all of them for each of them.
+#[derive(Clone, Debug, Default)]
+pub struct Classes {
+    /// All of them.
+    pub all: Vec<ClassFacts>,
+    by_class: BTreeMap<CommandClass, usize>,
+    by_subject: BTreeMap<Subject, Vec<usize>>,
+}
+
+impl ClassFacts {
+    /// The commands of a class: those at these places.
+    fn of(commands: &Commands, class: CommandClass, places: Vec<u32>) -> Self {
+        let (mut totals, mut begun) = (Histogram::default(), Histogram::default());
+        let mut stages: Vec<(Stages, u64)> = Vec::new();
+        // the same for all commands of a class
+        let (mut weight, mut has_waits) = (1, false);
+        for command in places.iter().filter_map(|place| commands.kept.get(*place as usize)) {
+            weight = commands.weight(command);
+            totals.record(command.total());
+            begun.record(command.since_begin());
+            has_waits |= command.has_waits();
+            for (run, ns) in command.runs() {
+                let ns = ns.saturating_mul(weight);
+                match stages.iter_mut().find(|(found, _)| *found == run) {
+                    Some((_, sum)) => *sum = sum.saturating_add(ns),
+                    None => stages.push((run, ns)),
+                }
+            }
+        }
+        let percentile = |hist: &Histogram, p| hist.percentile(p).unwrap_or(0);
+        let total_ns = u64::try_from(totals.sum()).unwrap_or(u64::MAX);
+        Self {
+            class,
+            commands: totals.count().saturating_mul(weight),
+            weight,
+            total_ns: total_ns.saturating_mul(weight),
+            p50_ns: percentile(&totals, 50.0),
+            p99_ns: percentile(&totals, 99.0),
+            begun_p50_ns: percentile(&begun, 50.0),
+            has_waits,
+            stages,
+            places,
+        }
+    }
+}
+
+impl Classes {
+    /// The classes of these commands.
+    pub fn of(commands: &Commands) -> Self {
+        let mut places: BTreeMap<CommandClass, Vec<u32>> = BTreeMap::new();
+        for (place, command) in (0..).zip(&commands.kept) {
+            places.entry(command.class).or_default().push(place);
+        }
+        let all = places.into_iter();
+        let all = all.map(|(class, places)| ClassFacts::of(commands, class, places));
+        let mut classes = Self { all: all.collect(), ..Self::default() };
+        classes.all.sort_by_key(|c| std::cmp::Reverse(c.total_ns));
+        for (n, own) in classes.all.iter().enumerate() {
+            let CommandClass { ctrl, nsid, .. } = own.class;
+            classes.by_class.insert(own.class, n);
+            for subject in [Subject::Controller(ctrl), Subject::Disk(ctrl, nsid)] {
+                classes.by_subject.entry(subject).or_default().push(n);
+            }
+        }
+        classes
+    }
+
+    /// A class.
+    pub fn get(&self, class: CommandClass) -> Option<&ClassFacts> {
+        self.all.get(*self.by_class.get(&class)?)
+    }
+
+    /// The classes of a subject, those with most time first.
+    pub fn of_subject(&self, subject: Subject) -> impl Iterator<Item = &ClassFacts> + Clone {
+        let all = if subject == Subject::Machine { self.all.as_slice() } else { &[] };
+        let own = self.by_subject.get(&subject).into_iter().flatten();
+        all.iter().chain(own.filter_map(|n| self.all.get(*n)))
+    }
+
+    /// The subjects: controllers, and their disks.
+    pub fn subjects(&self) -> impl Iterator<Item = Subject> {
+        self.by_subject.keys().copied()
     }
 }
 

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Applies each rule to each of its subjects.
 
-use super::classes::ClassFacts;
-use super::facts::{Facts, Stages};
-use super::rule::{Case, Rule, Tier};
-use super::rules::RULES;
+use super::facts::{ClassFacts, Facts, Stages};
+use super::rules::{Case, RULES, Rule, Tier};
 use super::verdict::{Reason, Status, Subject, Verdict, open};
 use crate::model::activity::TagWaits;
 use crate::model::command_class::CommandClass;
@@ -39,7 +37,7 @@ pub enum Outcome {
 
 /// The result: one verdict for each pair of rule and subject. Incidents come first, then what is above NVMe, then the
 /// other causes, those that explain most first, then the rest in the order of the rules.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Diagnosis {
     /// The outcome.
     pub outcome: Outcome,
@@ -93,10 +91,9 @@ fn judge(case: &Case<'_>, rule: &Rule) -> Verdict {
     let Case { facts, subject, .. } = *case;
     let obstacle = obstacle(facts, subject);
     let mut verdict = Verdict::new(rule, facts, subject);
-    verdict.is_minor = subject != Subject::Machine && obstacle.is_some();
     let result = match &obstacle {
         Some(why) if rule.tier != Tier::Incident => Err(open(why)),
-        _ => case.apply(rule, &mut verdict),
+        _ => (rule.check)(case, &mut verdict),
     };
     let result = match (result, obstacle) {
         // incidents are rare: their absence says something only in an exact recording of many commands
@@ -136,11 +133,7 @@ pub fn diagnose(facts: &Facts) -> Diagnosis {
     }
     let all = facts.total(Subject::Machine).max(1.0);
     verdicts.sort_by_cached_key(|v| {
-        let rank = match v.tier {
-            Tier::Incident => 0,
-            Tier::Above => 1,
-            _ => 2,
-        };
+        let rank = v.tier.min(Tier::Machine);
         // incidents in the order of their rules
         let is_cause = v.status == Status::Found && v.tier != Tier::Incident;
         let part = if is_cause { least(v) * facts.total(v.of) / all } else { 0.0 };
@@ -170,12 +163,15 @@ fn headline(facts: &Facts, diagnosis: &Diagnosis) -> String {
         }
         Outcome::Unknown => {
             let why = obstacle(facts, Subject::Machine);
-            format!("No verdict: {}.", why.unwrap_or_else(|| "no rule could be judged".into()))
+            format!(
+                "No verdict: {}.",
+                why.unwrap_or_else(|| "no rule could be judged (-v says why)".into())
+            )
         }
         Outcome::Nothing => {
             let slow = facts.slow(Subject::Machine).first().map(|slow| {
                 let [median, expected] = slow.texts();
-                let name = facts.class_name(slow.class);
+                let name = facts.class_name(slow.class.class);
                 format!("No cause found, but {name} is slower than expected ({median}, expected {expected})")
             });
             let share = facts.share(facts.of(Subject::Machine), Stages::AT_DEVICE);
@@ -195,9 +191,9 @@ fn headline(facts: &Facts, diagnosis: &Diagnosis) -> String {
     }
 }
 
-/// Options that leave out some I/O commands.
+/// Options that leave out I/O commands.
 const SOME: [&str; 7] = ["--ctrl", "--nsid", "--qid", "--opcode", "--process", "--cgroup", "--lba"];
-/// Options that keep commands by how they ended.
+/// Those that keep commands by how they ended.
 const BY_END: [&str; 2] = ["--slow", "--errors"];
 /// Options that leave out no I/O command, or only the end of a run.
 const NONE: [&str; 2] = ["--no-admin", "-n"];
@@ -214,9 +210,9 @@ impl Selection {
     /// Adds options given as shell text; keeps only the names listed above.
     pub fn add(&mut self, options: &str) {
         let words: BTreeSet<&str> = options.split_whitespace().collect();
-        let in_text = |name: &&'static str| words.contains(*name);
-        self.names.extend(SOME.into_iter().chain(BY_END).filter(in_text));
-        let is_known = SOME.iter().chain(&BY_END).chain(&NONE).any(in_text);
+        let names = || SOME.into_iter().chain(BY_END).filter(|name| words.contains(name));
+        self.names.extend(names());
+        let is_known = names().chain(NONE).any(|name| words.contains(name));
         self.unknown |= !words.is_empty() && !is_known;
     }
 
@@ -236,12 +232,11 @@ impl Selection {
 
     /// Why the times of these commands do not represent all commands: they were chosen by how they ended.
     pub fn bias(&self) -> Option<String> {
-        let names: Vec<&str> =
-            BY_END.into_iter().filter(|name| self.names.contains(name)).collect();
+        let by_end = BY_END.into_iter().filter(|name| self.names.contains(name));
+        let names = by_end.collect::<Vec<_>>().join(" and ");
         (!names.is_empty()).then(|| {
             format!(
-                "the recording has only commands that {} chose: their times do not represent all commands",
-                names.join(" and ")
+                "the recording has only commands that {names} chose: their times do not represent all commands"
             )
         })
     }
@@ -292,32 +287,25 @@ pub enum Expectation {
 
 /// A class that takes longer than expected.
 #[derive(Clone, Copy, Debug)]
-pub struct Slow {
+pub struct Slow<'f> {
     /// The class.
-    pub class: CommandClass,
+    pub class: &'f ClassFacts,
     /// Its median in nanoseconds.
     pub median_ns: u64,
     /// What was expected.
     pub expected_ns: u64,
 }
 
-impl Slow {
+impl Slow<'_> {
     /// Its median, and what was expected.
     pub fn texts(&self) -> [String; 2] {
         [self.median_ns, self.expected_ns].map(|ns| nanos(ns as f64))
     }
 }
 
-impl ClassFacts {
-    /// Its medians, for [`Expectation::Baseline`].
-    pub fn medians(&self) -> (Option<u64>, u64) {
-        (self.has_waits.then_some(self.p50_ns), self.begun_p50_ns)
-    }
-}
-
 impl Facts {
     /// The classes of a subject that take longer than expected, those with most time first.
-    pub fn slow(&self, subject: Subject) -> Vec<Slow> {
+    pub fn slow(&self, subject: Subject) -> Vec<Slow<'_>> {
         let slow = self.classes.of_subject(subject).filter_map(|own| {
             let (median_ns, expected_ns) = match &self.expectation {
                 Expectation::None => return None,
@@ -333,7 +321,7 @@ impl Facts {
                 }
             };
             let notable = expected_ns.saturating_add(expected_ns / NOTABLE);
-            let slow = Slow { class: own.class, median_ns, expected_ns };
+            let slow = Slow { class: own, median_ns, expected_ns };
             (median_ns > notable && own.commands >= ENOUGH).then_some(slow)
         });
         slow.collect()

@@ -3,15 +3,13 @@
 //! say why commands are slow. docs/diagnose.md has the rules, docs/dev/diagnose.md the method and the tests.
 
 pub use self::affected::Affected;
-pub use self::classes::ClassFacts;
-pub use self::facts::{Collector, Facts};
+pub use self::facts::{ClassFacts, Collector, Facts};
 use self::incidents::STUCK_NS;
 pub use self::incidents::Stuck;
 pub use self::judge::{Diagnosis, Expectation, Outcome, diagnose};
-pub use self::rule::{Rule, Tier};
-pub use self::rules::RULES;
+pub use self::rules::{RULES, Rule, Tier};
 pub use self::verdict::{Scope, Share, Status, Subject, Verdict};
-use self::view::{DiagnosisView, Look, Origin};
+use self::view::{DiagnosisView, Look};
 use crate::error::{Failure, Kind, kind_of};
 use crate::machine::System;
 use crate::machine::clock::monotonic_ns;
@@ -19,7 +17,6 @@ use crate::machine::inflight::report::AgeLimit;
 use crate::model::machine::{ControllerLogs, MachineInfo};
 use crate::model::report::latency::Diagnosed;
 use crate::model::stage::StageSet;
-use crate::model::text::Text;
 use crate::recording::Fact;
 use crate::run::args::common::{Checked, FromArgs, SessionArgs, SessionOptions, WITH_FILTERS};
 use crate::run::drive::{End, FileReader, Live, Run, Step, each, open_all};
@@ -29,6 +26,7 @@ use crate::run::stdout::{output_width, stdout};
 use crate::run::{eprint_note, say_ledger};
 use crate::settings::{Detail, Events, LIVE, Mode, RingSize, Settings};
 use crate::units::{parse_duration, parse_latency};
+use crate::view::header::Header;
 use crate::view::theme::Theme;
 use anyhow::{Context, Result};
 use std::io::{BufWriter, Write};
@@ -36,16 +34,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 mod affected;
-mod classes;
 mod command;
 mod compare;
 mod facts;
 mod gaps;
 mod incidents;
-mod issuers;
 mod judge;
 mod rates;
-mod rule;
 mod rules;
 mod verdict;
 pub mod view;
@@ -123,7 +118,8 @@ fn expectation(options: &DiagnoseOptions) -> Result<Expectation> {
     file.warn_partial();
     let (facts, _) = facts_of(&mut Run::of(&mut file), &settings, Expectation::None, None)?;
     file.check_complete()?;
-    let medians = facts.classes.all.iter().map(|own| (own.class, own.medians()));
+    let all_ns = |own: &ClassFacts| own.has_waits.then_some(own.p50_ns);
+    let medians = facts.classes.all.iter().map(|c| (c.class, (all_ns(c), c.begun_p50_ns)));
     Ok(Expectation::Baseline(medians.collect()))
 }
 
@@ -140,8 +136,8 @@ pub(crate) fn of_file(path: &Path, settings: &Settings, redact: bool) -> Result<
         file.redact();
     }
     let (facts, _) = facts_of(&mut Run::of(&mut file), &settings, Expectation::None, None)?;
-    let origin = Origin { file: None, kernel: None, machine: None };
-    Ok(DiagnosisView { facts: &facts, origin, diagnosis: &diagnose(&facts) }.diagnosed())
+    let header = &Header::default();
+    Ok(DiagnosisView { facts: &facts, header, diagnosis: &diagnose(&facts) }.diagnosed())
 }
 
 /// What was read of this machine before the run.
@@ -206,16 +202,7 @@ fn report(
 ) -> Result<Option<anyhow::Error>> {
     let (facts, end) = facts_of(run, settings, expectation.clone(), live)?;
     let diagnosis = diagnose(&facts);
-    let identity = live.map(|live| live.system.identity());
-    let info = run.file().map(FileReader::info);
-    let kernel = info.and_then(|info| info.kernel.as_deref());
-    let machine = info.and_then(|info| info.machine.as_deref());
-    let origin = Origin {
-        file: run.file().map(|file| &*file.path),
-        kernel: kernel.or_else(|| identity.as_ref()?.kernel.as_deref()),
-        machine: machine.or_else(|| identity.as_ref().map(|own| &*own.hypervisor)),
-    };
-    let view = DiagnosisView { facts: &facts, origin, diagnosis: &diagnosis };
+    let view = DiagnosisView { facts: &facts, header: &run.header, diagnosis: &diagnosis };
     let detail = options.session.is_verbose();
     let mut out = BufWriter::new(stdout());
     if options.json {
@@ -246,23 +233,6 @@ fn failure(diagnosis: &Diagnosis) -> Option<anyhow::Error> {
     }
 }
 
-/// The result of `--check` for several recordings. What was found counts more than what could not be
-/// judged.
-fn failure_of_all(all: usize, mut failed: Vec<(Text, anyhow::Error)>) -> Result<()> {
-    if all == 1 {
-        return failed.pop().map_or(Ok(()), |(_, error)| Err(error));
-    }
-    for (path, error) in &failed {
-        eprint_note(&format!("{path}: {error:#}"));
-    }
-    let kinds: Vec<Kind> = failed.iter().map(|(_, error)| kind_of(error)).collect();
-    let found = kinds.iter().find(|kind| **kind == Kind::Check);
-    found.or(kinds.first()).map_or(Ok(()), |kind| {
-        let text = format!("{} of {all} recordings did not pass: see above", kinds.len());
-        Err(Failure::error(*kind, text))
-    })
-}
-
 /// Diagnoses recordings.
 fn recorded(options: &DiagnoseOptions, expectation: &Expectation) -> Result<()> {
     // basic stages suffice for some rules
@@ -277,11 +247,26 @@ fn recorded(options: &DiagnoseOptions, expectation: &Expectation) -> Result<()> 
             let theme = Theme { color: options.session.color.on_stdout(false) };
             write!(stdout(), "{}", run.header.text(theme, output_width()))?;
         }
-        let failure = report(run, options, &settings, expectation, None)?;
-        failed.extend(failure.map(|error| (path, error)));
+        if let Some(error) = report(run, options, &settings, expectation, None)? {
+            if all > 1 {
+                eprint_note(&format!("{path}: {error:#}"));
+            }
+            failed.push(error);
+        }
         Ok(())
     });
-    read.and(failure_of_all(all, failed))
+    read?;
+    // what was found counts more than what could not be judged
+    let count = failed.len();
+    failed.sort_by_key(|error| kind_of(error) != Kind::Check);
+    match failed.into_iter().next() {
+        None => Ok(()),
+        Some(error) if all == 1 => Err(error),
+        Some(error) => {
+            let text = format!("{count} of {all} recordings did not pass: see above");
+            Err(Failure::error(kind_of(&error), text))
+        }
+    }
 }
 
 /// Diagnoses this machine.

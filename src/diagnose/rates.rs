@@ -280,26 +280,23 @@ impl Windows {
         }
     }
 
-    /// Completions of some windows, and bytes; variance by mean of each, in units of its size.
-    fn dispersions(&self, windows: &[Window]) -> [(Vec<f64>, f64); 2] {
-        let of = |done: Vec<f64>, unit: f64| {
-            let mean = (mean(&done) * unit.max(1.0)).max(f64::MIN_POSITIVE);
-            let dispersion = variance(&done) / mean;
-            (done, dispersion)
+    /// The rate of completions in some windows, and of bytes; variance by mean of each, in units of its size.
+    fn dispersions(&self, windows: &[Window]) -> [(Flat, f64); 2] {
+        let of = |is_bytes, done: Vec<f64>, unit: f64| {
+            let mean = mean(&done);
+            let flat = Flat { is_bytes, rate: mean / self.seconds, in_flight: self.in_flight };
+            (flat, variance(&done) / (mean * unit.max(1.0)).max(f64::MIN_POSITIVE))
         };
-        let bytes = of(pick(windows, |w| w.bytes_completed), self.unit);
-        [of(pick(windows, |w| w.completed), 1.0), bytes]
+        let bytes = of(true, pick(windows, |w| w.bytes_completed), self.unit);
+        [of(false, pick(windows, |w| w.completed), 1.0), bytes]
     }
 
     /// Completions that are more even than independent ones.
     fn even(&self, windows: &[Window]) -> Option<Flat> {
         let high = bound(windows.len(), -Z);
-        let measures = [false, true].into_iter().zip(self.dispersions(windows));
-        let even = measures.filter(|(_, (_, dispersion))| dispersion * high < EVEN);
-        let (is_bytes, (done, _)) = even
-            .min_by(|(_, (_, a)), (_, (_, b))| a.total_cmp(b))
-            .filter(|_| windows.len() >= ENOUGH)?;
-        Some(Flat { is_bytes, rate: mean(&done) / self.seconds, in_flight: self.in_flight })
+        let (flat, dispersion) =
+            self.dispersions(windows).into_iter().min_by(|(_, a), (_, b)| a.total_cmp(b))?;
+        (windows.len() >= ENOUGH && dispersion * high < EVEN).then_some(flat)
     }
 
     /// Whether completions and bytes vary as independent ones do.

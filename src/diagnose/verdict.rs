@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a rule says of a subject.
 
-use super::affected::{Affected, Where, ids_of, times_text};
+use super::affected::{Affected, Who, ids_of, times_text};
 use super::command::Command;
-use super::compare::Comparison;
-use super::facts::{Facts, Stages};
-use super::issuers::Who;
-use super::rule::{Rule, Tier};
+use super::facts::{ClassFacts, Facts, Stages};
+use super::rules::{Rule, Tier};
 use crate::model::command_class::CommandClass;
 use crate::model::ids::NamespaceId;
 use crate::model::machine::{Class, MachineController, MachineDisk};
 use crate::model::report::latency::Evidence;
-use crate::units::percent;
+use crate::units::{nanos, percent};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -79,7 +77,8 @@ pub struct Verdict {
     /// What that may cost.
     pub risk: Option<&'static str>,
     /// The single commands that it is about.
-    pub r#where: Option<Where>,
+    #[serde(rename = "where")]
+    pub(super) affected: Vec<Affected>,
     /// Who issued the commands.
     #[serde(flatten)]
     pub who: Who,
@@ -89,11 +88,6 @@ pub struct Verdict {
     /// What the rule was applied to.
     #[serde(skip)]
     pub of: Subject,
-    /// The subject has too few commands to be mentioned first.
-    #[serde(skip)]
-    pub is_minor: bool,
-    #[serde(skip)]
-    pub(super) affected: Vec<Affected>,
     /// The stages that have the share.
     #[serde(skip)]
     pub(super) stages: Option<Stages>,
@@ -143,9 +137,10 @@ impl Verdict {
         self.names.push((name, value.to_string()));
     }
 
-    /// The value of a name.
-    pub(super) fn value_of(&self, name: &str) -> Option<&str> {
-        self.names.iter().find(|(own, _)| *own == name).map(|(_, value)| &**value)
+    /// It explains this share of the time.
+    pub(super) fn explains(&mut self, share: f64) {
+        self.share = Some(Share::of(share));
+        self.name("share", percent(share));
     }
 
     /// These stages have this share of the time.
@@ -155,12 +150,11 @@ impl Verdict {
         self.shows(stages.name(), format!("{} of the time", share.text()));
     }
 
-    /// Commands with a condition take longer.
-    pub(super) fn is_longer(&mut self, found: &Comparison, times: f64) {
-        let more = self.share.map_or(0.0, |share| share.least);
-        self.share = Some(Share::of(found.explains.max(more)));
-        self.classes.extend(&found.classes);
-        self.name("times", format!("{times:.1}"));
+    /// `2414 of 9334 commands waited; mean 20.3ms, longest 62.9ms`
+    pub(super) fn impact(&mut self, waited: u64, all: u64, mean_ns: f64, longest_ns: u64) {
+        let (mean, longest) = (nanos(mean_ns), nanos(longest_ns as f64));
+        let text = format!("{waited} of {all} commands waited; mean {mean}, longest {longest}");
+        self.shows("impact", text);
     }
 
     /// It is about these commands: shows when and which they were.
@@ -169,7 +163,6 @@ impl Verdict {
         self.shows("when", times_text(facts.clock, times));
         self.shows("commands", ids_of(&affected));
         self.shows("blocks", facts.blocks_of(&affected));
-        self.r#where = facts.where_of(&affected);
         self.affected = affected;
     }
 
@@ -184,38 +177,39 @@ impl Verdict {
     /// Completes it with the result of its rule.
     pub(super) fn finish(&mut self, facts: &Facts, rule: &Rule, result: Result<(), Reason>) {
         if let Err(Reason(status, why)) = result {
-            let is_minor = self.is_minor;
-            *self = Self { status, text: why, is_minor, ..Self::new(rule, facts, self.of) };
+            *self = Self { status, text: why, ..Self::new(rule, facts, self.of) };
             return;
         }
         if self.status == Status::Noted {
             self.share = None;
         }
         self.who = self.issued_by(facts);
-        let cgroup = self.who.cgroups.first().map(|cgroup| format!("the cgroup {}", cgroup.name()));
+        let cgroup = self.who.cgroups.first().map(|cgroup| format!("the cgroup {}", cgroup.name));
         self.name("cgroup", cgroup.unwrap_or("the cgroup".into()));
         let own = |own: &str, usual| self.named(if own.is_empty() { usual } else { own });
         (self.text, self.advice) = (own(&self.text, rule.text), own(&self.advice, rule.advice));
         self.risk = self.risk.or(Some(rule.risk)).filter(|risk| !risk.is_empty());
     }
 
-    /// The share of a class's time that it explains; `None`: not measured for the class.
-    pub(super) fn share_of(&self, facts: &Facts, class: CommandClass) -> Option<f64> {
-        if !self.of.has(class) {
-            return None;
+    /// The part of a class's time that it explains; 0: not measured.
+    pub(super) fn share_of(&self, facts: &Facts, class: &ClassFacts) -> f64 {
+        if self.share.is_none() || !self.of.has(class.class) {
+            return 0.0;
         }
-        match self.stages {
-            Some(stages) => {
-                let commands = facts.of_class(facts.classes.get(class)?);
-                Some(facts.share(commands, stages).least)
-            }
-            None if self.classes.is_empty() => Some(self.share?.least),
-            None => self.part_of(class),
-        }
+        let times = facts.of_class(class).map(|c| (self.time_of(c), c.total() as f64));
+        let (own, all) = times.fold((0.0, 0.0), |(own, all), (a, b)| (own + a, all + b));
+        own / f64::max(all, 1.0)
     }
 
-    fn part_of(&self, class: CommandClass) -> Option<f64> {
-        self.classes.iter().find(|(of, _)| *of == class).map(|(_, part)| *part)
+    /// The time of a command that it explains, in nanoseconds; without a measured share, all of it.
+    fn time_of(&self, command: &Command) -> f64 {
+        let of_class = || self.classes.iter().find(|(class, _)| *class == command.class);
+        let part = match self.stages {
+            Some(stages) => return command.time_bounds(stages).0 as f64,
+            None if self.classes.is_empty() => self.share.map_or(1.0, |share| share.least),
+            None => of_class().map_or(0.0, |(_, part)| *part),
+        };
+        part * command.total() as f64
     }
 
     fn issued_by(&self, facts: &Facts) -> Who {
@@ -223,18 +217,14 @@ impl Verdict {
             let times = self.affected.iter().map(|a| (a.issuer, (a.time_ns() as f64).max(1.0)));
             return facts.who("their time", times);
         }
-        let time = |command: &Command| match self.stages {
-            Some(stages) => command.time_bounds(stages).0 as f64,
-            None if self.classes.is_empty() => command.total() as f64,
-            None => self.part_of(command.class).unwrap_or(0.0) * command.total() as f64,
-        };
         let whole = match self.stages {
             Some(stages) => format!("the time in {}", stages.short()),
             None if self.classes.is_empty() => "the time of all commands".into(),
             None => "this time".into(),
         };
         let weight = |command: &Command| facts.commands.weight(command) as f64;
-        facts.who(&whole, facts.of(self.of).map(|c| (c.issuer, time(c) * weight(c))))
+        let times = facts.of(self.of).map(|c| (c.issuer, self.time_of(c) * weight(c)));
+        facts.who(&whole, times)
     }
 }
 
@@ -394,23 +384,15 @@ impl Facts {
         self.machine.as_ref().and_then(|m| m.is_virtual) == Some(false)
     }
 
-    /// The kind of device behind a controller; `None`: not recorded.
-    pub fn device_class(&self, ctrl: u32) -> Option<Class> {
-        Some(self.controller(ctrl)?.class)
-    }
-
     /// Where to look behind a controller, by its kind.
     pub fn behind(&self, ctrl: u32) -> String {
         let log = format!("device's own log (`nvme smart-log /dev/nvme{ctrl}`)");
-        match (self.fabric(ctrl), self.device_class(ctrl)) {
+        match (self.fabric(ctrl), self.controller(ctrl).map(|c| c.class)) {
             (Some(transport), _) => {
                 format!("look at the network ({transport}), the target and its storage")
             }
-            (_, Some(Class::Physical)) => {
-                format!("read the {log}, and compare with its data sheet")
-            }
-            (_, Some(Class::Passthrough)) => {
-                format!("read the {log}, and see what else uses it on the host")
+            (_, Some(Class::Physical | Class::Passthrough)) => {
+                format!("read the {log}, compare with its data sheet, and see what else uses it")
             }
             (_, Some(Class::Cloud)) => {
                 "compare with the provider's metrics and limits of the volume".into()

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A diagnosis as text and as JSON.
 
-use nvme_deep::diagnose::view::{DiagnosisView, Look, Origin};
+use nvme_deep::diagnose::view::{DiagnosisView, Look};
 use nvme_deep::diagnose::{Diagnosis, Facts, Outcome, Status, diagnose};
+use nvme_deep::view::header::Header;
 use nvme_deep::view::theme::Theme;
 use serde_json::{Value, json};
 
@@ -10,8 +11,6 @@ use super::causes::Cause;
 use super::load::Load;
 use super::plants::{PLANTS, facts, said};
 
-const MACHINE: Origin<'_> =
-    Origin { file: Some("x.nvd"), kernel: Some("6.12.90+deb13-amd64"), machine: Some("QEMU, KVM") };
 const PLAIN: Look = Look { theme: Theme { color: false }, width: 80, detail: false };
 
 /// A few commands, whose times do not depend on a generator.
@@ -21,8 +20,13 @@ fn few(causes: &[Cause]) -> Facts {
     facts(&load, causes)
 }
 
+fn header() -> Header {
+    let (file, kernel) = (Some("x.nvd".into()), Some("6.12.90+deb13-amd64".into()));
+    Header { file, kernel, ..Header::default() }
+}
+
 fn text(facts: &Facts, diagnosis: &Diagnosis, look: Look) -> String {
-    let view = DiagnosisView { facts, origin: MACHINE, diagnosis };
+    let view = DiagnosisView { facts, header: &header(), diagnosis };
     let mut out = Vec::new();
     view.text(look, &mut out).unwrap();
     String::from_utf8(out).unwrap()
@@ -91,7 +95,7 @@ fn more_classes_of_commands_than_fit_are_shown_with_detail() {
 /// The diagnosis as a JSON object.
 fn object(facts: &Facts, diagnosis: &Diagnosis) -> Value {
     let mut out = Vec::new();
-    DiagnosisView { facts, origin: MACHINE, diagnosis }.json(&mut out).unwrap();
+    DiagnosisView { facts, header: &header(), diagnosis }.json(&mut out).unwrap();
     let lines = out.iter().filter(|b| **b == b'\n').count();
     assert_eq!(lines, 1);
     serde_json::from_slice(&out).unwrap()
@@ -116,7 +120,7 @@ fn json_is_one_object_with_all_parts() {
         ("rule", json!("cgroup-throttle")),
         ("subject", json!("nvme0n1")),
         ("status", json!("found")),
-        ("where", Value::Null),
+        ("where", json!([])),
     ] {
         assert_eq!(cause[key], value, "{key}");
     }
@@ -138,20 +142,6 @@ fn json_is_one_object_with_all_parts() {
         assert_eq!(self::object(&facts, &found)["outcome"], name);
     }
     assert!(diagnosis.of(Status::NotPresent).count() > 5);
-}
-
-#[test]
-fn the_times_in_json_add_up() {
-    let facts = few(&[]);
-    let object = object(&facts, &diagnose(&facts));
-    let times = object["times"].as_array().unwrap();
-    let commands: u64 = times.iter().map(|t| t["commands"].as_u64().unwrap()).sum();
-    assert_eq!(object["commands"], commands);
-    for time in times {
-        let stages = time["stages"].as_array().unwrap();
-        let sum: u64 = stages.iter().map(|s| s["sum_ns"].as_u64().unwrap()).sum();
-        assert_eq!(time["sum_ns"], sum);
-    }
 }
 
 #[test]

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Commands that were lost, held or failed.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use super::RULE;
+use super::{Case, Rule, Tier};
 use crate::diagnose::affected::{Affected, first_of, queues_of, times_text};
 use crate::diagnose::command::{Command, LONG_NS};
+use crate::diagnose::compare::median;
 use crate::diagnose::facts::Facts;
 use crate::diagnose::incidents::{Happened, Incident, OTHERS_NS};
-use crate::diagnose::rule::{Case, Kind, Rule, Tier};
 use crate::diagnose::verdict::{Reason, Status, Subject, Verdict, absent, open, out};
 use crate::machine::inflight::StuckState;
 use crate::nvme::opcode::{Opcode, QueueKind};
 use crate::nvme::status::{Status as NvmeStatus, StatusType};
 use crate::units::{counted, nanos};
+use std::collections::BTreeSet;
+
+/// What these rules have in common.
+const RULE: Rule = Rule { tier: Tier::Incident, ..super::RULE };
 
 pub const RULES: &[Rule] = &[
     Rule {
         id: "lost-interrupt",
-        noun: "lost interrupts",
-        tier: Tier::Incident,
-        kind: Kind::Event(lost_interrupt),
+        check: lost_interrupt,
         found: "after a timeout, the driver's poll finds the CQE and the command has succeeded; or a CQE waits at the \
                 end of the run. Not: polled queues, which have no interrupt",
         text: "{name} completed commands, but its interrupt did not arrive",
@@ -31,9 +31,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         id: "doorbell-unseen",
-        noun: "missed doorbells",
-        tier: Tier::Incident,
-        kind: Kind::Event(doorbell_unseen),
+        check: doorbell_unseen,
         found: "nothing completes on a queue until its next submission, which frees a command of 100 ms and more: \
                 twice, or once for 1 s if a timer shows that its CPU ran; or the device has not fetched a stuck command, or \
                 takes its completion queue to be full",
@@ -45,21 +43,16 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         id: "held-by-device",
-        noun: "held commands",
-        tier: Tier::Incident,
-        kind: Kind::Event(held_by_device),
+        check: held_by_device,
         found: "later commands of the queue overtake one that takes 20 times its median and 250 ms (10 s if it is no \
-                read or write): three times, or once for 500 ms; or the device has fetched a command that is stuck. \
-                Then all commands count that take so long",
+                read or write): three times, or once for 500 ms; or the device has fetched a command that is stuck",
         text: "{name} delays commands (up to {longest})",
         advice: "{behind}",
         ..RULE
     },
     Rule {
         id: "path-failover",
-        noun: "failed paths",
-        tier: Tier::Incident,
-        kind: Kind::Event(path_failover),
+        check: path_failover,
         found: "a command fails with a path-related status",
         text: "A path through {name} failed: {count} ended with a path-related status",
         advice: "check the link and the ANA state of {name} (`nvme list-subsys`), and the policy of the subsystem \
@@ -68,11 +61,8 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         id: "errors-timeout",
-        noun: "failed commands",
-        tier: Tier::Incident,
-        kind: Kind::Event(errors_timeout),
-        found: "three commands fail or are retried; one times out; a reset. Not: unsupported commands. One or two \
-                failures are a note",
+        check: errors_timeout,
+        found: "three commands fail or are retried (fewer: a note); one times out; a reset. Not: unsupported commands",
         text: "{name}: {counts}",
         advice: "read `dmesg | grep {name}`{more}",
         ..RULE
@@ -97,27 +87,38 @@ fn shows_waits(case: &Case<'_>, verdict: &mut Verdict, stuck: Vec<Affected>, pas
     verdict.about(case.facts, all);
 }
 
+/// The timeouts of a controller whose commands had completed, on queues with interrupts; or without.
+fn completed(facts: &Facts, ctrl: u32, on_polled: bool) -> impl Iterator<Item = &Incident> {
+    let is_polled = facts.is_polled(ctrl);
+    let all = facts.incidents.timeouts(ctrl);
+    all.filter(move |t| t.is_polled && is_polled(t.affected.qid) == on_polled)
+}
+
 fn lost_interrupt(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
     let (facts, ctrl) = (case.facts, case.ctrl());
-    if let Some(transport) = facts.fabric(ctrl) {
-        return Err(absent(format!("{transport} has no interrupt of its own")));
-    }
+    case.needs_pci("has no interrupt of its own")?;
     let stuck = facts.stuck(ctrl, |state| state == Some(StuckState::Answered));
-    let is_polled = facts.is_polled(ctrl);
-    let timeouts = || facts.incidents.timeouts(ctrl);
-    let (on_polled, lost): (Vec<&Incident>, Vec<&Incident>) =
-        timeouts().filter(|t| t.is_polled).partition(|t| is_polled(t.affected.qid));
+    let lost: Vec<Affected> = completed(facts, ctrl, false).map(|t| t.affected).collect();
     if stuck.is_empty() && lost.is_empty() {
-        let waiting = facts.stuck(ctrl, |state| state == Some(StuckState::NotPolled));
-        return Err(match timeouts().count() {
-            _ if !on_polled.is_empty() || !waiting.is_empty() => out(
+        let is_waiting = !facts.stuck(ctrl, |s| s == Some(StuckState::NotPolled)).is_empty();
+        return Err(match facts.incidents.timeouts(ctrl).count() {
+            _ if is_waiting || completed(facts, ctrl, true).next().is_some() => out(
                 "the completed commands that waited are on polled queues, which have no interrupt: nothing polled them",
             ),
             0 => absent("no command timed out"),
             _ => out("after the timeouts, the driver's poll found no CQE"),
         });
     }
-    shows_waits(case, verdict, stuck, lost.iter().map(|t| t.affected).collect());
+    // at the same time
+    let is_alike = |other: &Incident| {
+        let other = &other.affected;
+        lost.iter()
+            .any(|own| own.qid == other.qid && own.end_ns.abs_diff(other.end_ns) < 1_000_000_000)
+    };
+    let others: BTreeSet<u32> = facts.incidents.ctrls().filter(|other| *other != ctrl).collect();
+    let others = others.into_iter().filter(|other| completed(facts, *other, false).any(is_alike));
+    let others = first_of(others.map(|other| format!("nvme{other}")));
+    shows_waits(case, verdict, stuck, lost);
     let early = facts.counted(|a| a.early_interrupts);
     verdict.shows_if("interrupts that found no CQE, all controllers", early);
     if early.is_some_and(|count| count > 0) {
@@ -126,37 +127,18 @@ fn lost_interrupt(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> 
             "{name} completed commands, but its interrupt did not arrive, or came when there was no CQE"
                 .into();
     }
-    let others = also_lost(facts, ctrl, &lost);
     if !others.is_empty() {
-        verdict.shows("the same queue, within a second", first_of(others));
+        verdict.shows("the same queue, within a second", others);
         verdict.advice = "several controllers lost the same queue id at once, which points to the virtual machine \
                           monitor, not to a device: report it to {maker}, with this report"
             .into();
     }
-    verdict.name(
-        "maker",
-        match facts.is_metal() {
-            true => "the maker of the device",
-            false => "the provider of the virtual machine monitor",
-        },
-    );
+    let maker = match facts.is_metal() {
+        true => "the maker of the device",
+        false => "the provider of the virtual machine monitor",
+    };
+    verdict.name("maker", maker);
     Ok(())
-}
-
-/// The controllers that lost the interrupt of the same queue at the same time.
-fn also_lost(facts: &Facts, ctrl: u32, lost: &[&Incident]) -> Vec<String> {
-    let is_alike = |other: &Affected| {
-        lost.iter()
-            .map(|own| own.affected)
-            .any(|own| own.qid == other.qid && own.end_ns.abs_diff(other.end_ns) < 1_000_000_000)
-    };
-    let is_lost = |other: &u32| {
-        let is_polled = facts.is_polled(*other);
-        let mut lost = facts.incidents.timeouts(*other).filter(|t| t.is_polled);
-        lost.any(|t| !is_polled(t.affected.qid) && is_alike(&t.affected))
-    };
-    let others: BTreeSet<u32> = facts.incidents.ctrls().filter(|other| *other != ctrl).collect();
-    others.into_iter().filter(is_lost).map(|other| format!("nvme{other}")).collect()
 }
 
 /// A command that took far longer than others of its class.
@@ -212,18 +194,24 @@ impl<'f> Outlier<'f> {
         self.later().iter().take_while(|c| c.setup_ns < half).any(|c| c.cqe_ns < half)
     }
 
+    /// Whether its CPU did not run for most of the time until then.
+    fn was_away(&self, facts: &Facts, until_ns: u64) -> bool {
+        let Command { setup_ns, submit_cpu, .. } = *self.command;
+        let away_ns = |cpu: u16| facts.gaps.within(cpu.into(), (setup_ns, until_ns));
+        submit_cpu.map_or(0, away_ns) > until_ns.saturating_sub(setup_ns) / 2
+    }
+
     /// Whether it is known to have waited for something else than the device: for the next submission, for an
     /// interrupt that was lost, or for its CPU.
     fn has_other_cause(&self, facts: &Facts) -> bool {
-        let Command { class, qid, cid, setup_ns, cqe_ns, submit_cpu, .. } = *self.command;
+        let Command { class, qid, cid, setup_ns, cqe_ns, .. } = *self.command;
         let is_lost = |timeout: &Incident| {
             let of = &timeout.affected;
             timeout.is_polled && (of.qid, of.cid) == (qid, Some(cid)) && of.end_ns >= setup_ns
         };
-        let away_ns = submit_cpu.map_or(0, |cpu| facts.gaps.within(cpu.into(), (setup_ns, cqe_ns)));
         self.freed_ns().is_some()
             || facts.incidents.timeouts(class.ctrl).any(is_lost)
-            || away_ns > self.time_ns() / 2
+            || self.was_away(facts, cqe_ns)
     }
 
     /// When the next submission freed it: nothing on the queue completed before, and then this command
@@ -243,21 +231,16 @@ const UNSEEN_NS: u64 = 1_000_000_000;
 
 fn doorbell_unseen(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
     let (facts, ctrl) = (case.facts, case.ctrl());
-    if let Some(transport) = facts.fabric(ctrl) {
-        return Err(absent(format!("{transport} has no doorbells")));
-    }
+    case.needs_pci("has no doorbells")?;
     let queues = queues(facts, ctrl);
+    let has_all_gaps = facts.counted(|a| Some(a.gaps_lost)) == Some(0);
     let (mut freed, mut by, mut is_certain) = (Vec::new(), BTreeSet::new(), false);
     for outlier in outliers(facts, &queues) {
-        let Some(next_ns) = outlier.freed_ns() else { continue };
+        let next_ns = outlier.freed_ns().filter(|next_ns| !outlier.was_away(facts, *next_ns));
+        let Some(next_ns) = next_ns else { continue };
         let Command { setup_ns, submit_cpu, qid, .. } = *outlier.command;
-        let (cpu, waited) = (submit_cpu.map(u32::from), (setup_ns, next_ns));
-        // the machine may have stood still
-        if cpu.is_some_and(|cpu| facts.gaps.within(cpu, waited) > (next_ns - setup_ns) / 2) {
-            continue;
-        }
-        let has_all = facts.counted(|a| Some(a.gaps_lost)) == Some(0);
-        let ran = cpu.is_some_and(|cpu| has_all && facts.gaps.has_timer(cpu, waited));
+        let is_timed = |cpu: u16| facts.gaps.has_timer(cpu.into(), (setup_ns, next_ns));
+        let ran = has_all_gaps && submit_cpu.is_some_and(is_timed);
         is_certain |= ran && outlier.time_ns() >= UNSEEN_NS;
         by.insert((qid, next_ns));
         freed.push(outlier.affected());
@@ -311,9 +294,7 @@ fn held_by_device(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> 
     }
     // overtaken ones prove that the device holds commands. If it holds all of a queue, none is overtaken
     let delayed = delayed.iter().filter(|one| is_held && !one.has_other_cause(facts));
-    let overtaken = held.last().filter(|_| is_held);
-    verdict.shows_if("commands that later ones overtook", overtaken.map(|_| held.len()));
-    verdict.shows_if("median of its class", overtaken.map(|one| nanos(one.median_ns as f64)));
+    verdict.shows_if("commands that later ones overtook", is_held.then_some(held.len()));
     shows_waits(case, verdict, stuck, delayed.map(Outlier::affected).collect());
     verdict.name("behind", facts.behind(ctrl));
     Ok(())
@@ -349,15 +330,14 @@ fn is_media(what: Happened) -> bool {
 fn errors_timeout(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
     let (facts, ctrl) = (case.facts, case.ctrl());
     let incidents = &facts.incidents;
-    let is_polled = facts.is_polled(ctrl);
     let of = |what| incidents.count(ctrl, |w| w == what);
     let failed = incidents.count(ctrl, |what| failure_of_device(what).is_some());
     // failures of a failed path belong to the path
     let retries =
         of(Happened::Retried).saturating_sub(incidents.count(ctrl, Happened::is_path_error));
-    let completed = || incidents.timeouts(ctrl).filter(|i| i.is_polled);
-    let waiting = completed().filter(|i| is_polled(i.affected.qid)).count() as u64;
-    let timeouts = of(Happened::TimedOut).saturating_sub(completed().count() as u64);
+    let waiting = completed(facts, ctrl, true).count() as u64;
+    let had_completed = waiting + completed(facts, ctrl, false).count() as u64;
+    let timeouts = of(Happened::TimedOut).saturating_sub(had_completed);
     let resets = of(Happened::Reset);
     if failed + retries + timeouts + waiting + resets == 0 {
         let remote = facts.fabric(ctrl).map(|transport| {
@@ -365,23 +345,13 @@ fn errors_timeout(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> 
         });
         return Err(absent(remote.unwrap_or("no failure, retry, timeout or reset".into())));
     }
-    let commands = |count, what: &str, did: &str| format!("{} {did}", counted(count, what));
-    let not_polled = "timed out because nothing polled the queue";
-    let counts = [
-        (failed, commands(failed, "command", "failed")),
-        (timeouts, commands(timeouts, "command", "timed out")),
-        (waiting, commands(waiting, "completed command", not_polled)),
-        (retries, if retries == 1 { "1 retry".into() } else { format!("{retries} retries") }),
-        (resets, counted(resets, "reset")),
-    ];
-    let counts = counts.into_iter().filter(|(count, _)| *count > 0).map(|(_, text)| text);
-    verdict.name("counts", counts.collect::<Vec<_>>().join(", "));
     for (what, count) in incidents.counts(ctrl) {
         if let Some(status) = failure_of_device(what) {
             verdict.shows(status.to_string(), counted(count, "command"));
         }
     }
     shows_resets(case, verdict);
+    let is_polled = facts.is_polled(ctrl);
     let is_own = |i: &&Incident| match i.what {
         Happened::TimedOut => !i.is_polled || is_polled(i.affected.qid),
         Happened::Retried => retries > 0,
@@ -390,7 +360,7 @@ fn errors_timeout(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> 
     };
     let own = incidents.of(ctrl).filter(is_own);
     let all: Vec<Affected> = own.clone().map(|i| i.affected).collect();
-    verdict.shows_if("what most have in common", in_common(facts, &all));
+    verdict.shows("what most have in common", in_common(facts, ctrl, &all));
     let media: Vec<Affected> = own.filter(|i| is_media(i.what)).map(|i| i.affected).collect();
     let blocks = Some(facts.blocks_of(&media)).filter(|blocks| !blocks.is_empty());
     let media_advice = format!(
@@ -398,20 +368,31 @@ fn errors_timeout(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> 
          the data of the blocks {}",
         blocks.unwrap_or("that dmesg names".into())
     );
-    let more = [
-        (!media.is_empty(), &*media_advice),
+    let commands = counted(waiting, "completed command");
+    let retried = if retries == 1 { "1 retry".into() } else { format!("{retries} retries") };
+    // what happened, and what to do besides reading the log
+    let rows = [
         (
-            timeouts > 0,
+            failed,
+            format!("{} failed", counted(failed, "command")),
+            if media.is_empty() { "" } else { &*media_advice },
+        ),
+        (
+            timeouts,
+            format!("{} timed out", counted(timeouts, "command")),
             "; where the storage is slow for longer than the timeout, raise it (nvme_core.io_timeout)",
         ),
         (
-            waiting > 0,
+            waiting,
+            format!("{commands} timed out because nothing polled the queue"),
             "; see why the application stopped polling: the driver finds completions of polled queues only then",
         ),
-        (retries > 0, "; each retry waits and runs again"),
+        (retries, retried, "; each retry waits and runs again"),
+        (resets, counted(resets, "reset"), ""),
     ];
-    let more: String = more.iter().filter(|(holds, _)| *holds).map(|(_, text)| *text).collect();
-    verdict.name("more", more);
+    let rows = || rows.iter().filter(|(count, ..)| *count > 0);
+    verdict.name("counts", rows().map(|row| &*row.1).collect::<Vec<_>>().join(", "));
+    verdict.name("more", rows().map(|row| row.2).collect::<String>());
     verdict.about(facts, all);
     if timeouts + waiting + resets == 0 && failed.max(retries) < 3 {
         verdict.status = Status::Noted;
@@ -431,7 +412,7 @@ type Trait<'a> = &'a dyn Fn(&Affected) -> Option<String>;
 
 /// What nearly all of some commands share, though the other commands of the controller do not: queue, opcode,
 /// size, or that the controller was idle before them.
-fn in_common(facts: &Facts, all: &[Affected]) -> Option<String> {
+fn in_common(facts: &Facts, ctrl: u32, all: &[Affected]) -> String {
     /// Fewest commands.
     const FEW: usize = 4;
     /// Nearly all.
@@ -440,11 +421,11 @@ fn in_common(facts: &Facts, all: &[Affected]) -> Option<String> {
     const USUAL: f64 = 0.5;
     /// The controller is idle if nothing was submitted or completed for so long.
     const IDLE_NS: u64 = 100_000_000;
-    let subject = Subject::Controller(all.first()?.disk.ctrl);
     if all.len() < FEW {
-        return None;
+        return String::new();
     }
-    let others: Vec<Affected> = facts.of(subject).map(Affected::of_command).collect();
+    let others = facts.of(Subject::Controller(ctrl)).map(Affected::of_command);
+    let others: Vec<Affected> = others.collect();
     let mut times: Vec<u64> = others.iter().flat_map(|c| [c.begin_ns, c.end_ns]).collect();
     times.sort_unstable();
     let is_after_idle = |c: &Affected| {
@@ -459,15 +440,14 @@ fn in_common(facts: &Facts, all: &[Affected]) -> Option<String> {
     };
     let traits: [Trait<'_>; 4] =
         [&|c| Some(format!("queue {}", c.qid)), &opcode, &size, &is_after_idle];
-    let shared = traits.iter().filter_map(|of| {
-        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-        all.iter().filter_map(of).for_each(|value| *counts.entry(value).or_default() += 1);
-        let (value, count) = counts.into_iter().max_by_key(|(_, n)| *n)?;
-        let usual = others.iter().filter(|c| of(c).as_ref() == Some(&value)).count();
-        let is_nearly_all = count as f64 >= NEARLY * all.len() as f64;
+    first_of(traits.iter().filter_map(|of| {
+        // what nearly all share is in the middle, too
+        let value = median(all.iter().filter_map(of))?;
+        let count =
+            |all: &[Affected]| all.iter().filter(|c| of(c).as_ref() == Some(&value)).count();
+        let (own, usual) = (count(all), count(&others));
+        let is_shared = own as f64 >= NEARLY * all.len() as f64;
         let is_usual = usual as f64 > USUAL * others.len() as f64;
-        (is_nearly_all && !is_usual).then(|| format!("{value} ({count} of {})", all.len()))
-    });
-    let shared = shared.collect::<Vec<_>>().join(", ");
-    (!shared.is_empty()).then_some(shared)
+        (is_shared && !is_usual).then(|| format!("{value} ({own} of {})", all.len()))
+    }))
 }

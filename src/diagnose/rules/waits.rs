@@ -2,14 +2,11 @@
 //! Waits before the request (--stages=full), and in the scheduler. Where bios were not observed, all waits
 //! between a bio and its request are counted together.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use super::incidents::shows_resets;
-use super::{FULL, RULE, WAIT, not_observed};
+use super::{Case, FULL, Rule, not_observed};
 use crate::diagnose::affected::{first_of, times_text};
 use crate::diagnose::command::Command;
 use crate::diagnose::facts::{Facts, Stages};
-use crate::diagnose::rule::{Case, Kind, Rule, Wait};
 use crate::diagnose::verdict::{
     MOST, Reason, Scope, Share, Status, Subject, Verdict, absent, needs, open, out,
 };
@@ -18,27 +15,25 @@ use crate::model::machine::IoLimit;
 use crate::model::report::cgroup_path::in_shell;
 use crate::model::stage::StageSet;
 use crate::model::text::word;
-use crate::units::{nanos, percent, rate, size_text};
+use crate::units::percent;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The waits have this share of the time.
 pub const LARGE: f64 = 0.3;
 /// Frozen queues have this share. No load needs them.
 const FROZEN: f64 = 0.1;
+/// Waits are judged if the bios of this part of the reads and writes were observed, or of none.
+const SEEN: f64 = 0.8;
 /// The number in flight on a queue is near a limit from this part of it.
 const NEAR: f64 = 0.9;
+
+/// What these rules have in common.
+const RULE: Rule = Rule { scope: Scope::Disk, ..super::RULE };
 
 pub const RULES: &[Rule] = &[
     Rule {
         id: "cgroup-throttle",
-        noun: "io.max",
-        scope: Scope::Disk,
-        kind: Kind::Large(Wait {
-            stages: Stages::THROTTLE,
-            what: "a limit of a cgroup",
-            unseen: no_limits,
-            then: limits,
-            ..WAIT
-        }),
+        check: throttle,
         found: "throttle has 30% of the time",
         text: "Limits of cgroups (io.max) hold bios of {name} back for {share} of the time",
         advice: "raise the limit of {cgroup} (io.max, or blkio.throttle of version 1; systemd: IOReadIOPSMax and the \
@@ -48,31 +43,16 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         id: "queue-freeze",
-        noun: "frozen queues",
-        scope: Scope::Disk,
-        kind: Kind::Large(Wait {
-            stages: Stages::FREEZE,
-            least: FROZEN,
-            what: "a frozen queue",
-            unseen: |case, _| Err(unseen_wait(case, FROZEN)),
-            then: |case, verdict| {
-                shows_resets(case, verdict);
-                Ok(())
-            },
-            ..WAIT
-        }),
+        check: freeze,
         found: "freeze has 10% of the time",
         text: "Bios of {name} wait while its queue is frozen, for {share} of the time",
         advice: "find what freezes it: writes to scheduler, nr_requests and other files of /sys/block/{name}/queue \
-                 (`auditctl -w` or `opensnoop` show by whom), resets of the controller, scans of its namespaces. Each \
-                 waits until all commands are done",
+                 (`auditctl -w` or `opensnoop` show by whom), resets of the controller, scans of its namespaces",
         ..RULE
     },
     Rule {
         id: "io-cost",
-        noun: "io.cost",
-        scope: Scope::Disk,
-        kind: Kind::Large(Wait { stages: Stages::IOCOST, what: "io.cost", then: io_cost, ..WAIT }),
+        check: io_cost,
         found: "iocost has 30% of the time",
         text: "io.cost holds bios of {name} back for {share} of the time",
         advice: "measure the device for io.cost.model (tools/cgroup/iocost_coef_gen.py of the kernel), widen min and \
@@ -82,17 +62,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         id: "wbt",
-        noun: "writeback throttling",
-        scope: Scope::Disk,
-        kind: Kind::Large(Wait {
-            stages: Stages::WBT,
-            what: "writeback throttling",
-            then: |case, verdict| {
-                verdict.setting("queue/wbt_lat_usec", case.disk().and_then(|disk| disk.wbt_lat_us));
-                Ok(())
-            },
-            ..WAIT
-        }),
+        check: wbt,
         found: "wbt has 30% of the time",
         text: "Writeback throttling (wbt) holds writes to {name} back for {share} of the time",
         advice: "if reads may take longer, raise their target, or switch it off: `echo 0 > \
@@ -102,16 +72,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         id: "tag-wait",
-        noun: "the wait for tags",
-        scope: Scope::Disk,
-        kind: Kind::Large(Wait {
-            stages: Stages::TAG,
-            what: "a tag",
-            premise: full_device,
-            unseen: |case, verdict| counted_wait(case, verdict, true),
-            then: which_limit,
-            ..WAIT
-        }),
+        check: tag_wait,
         found: "tag has 30% of the time. With counted waits: they have 30%, and a queue has 90% of nr_requests in \
                 flight for half as many commands as waited. Below a scheduler: the queue stage has 30%, and for half of \
                 that time the device's queue is full (90% of its entries)",
@@ -123,16 +84,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         id: "request-wait",
-        noun: "waits before the request",
-        scope: Scope::Disk,
-        kind: Kind::Large(Wait {
-            stages: Stages::BLOCK,
-            what: "other reasons",
-            premise: zone,
-            unseen: |case, verdict| counted_wait(case, verdict, false),
-            then: not_split,
-            ..WAIT
-        }),
+        check: request_wait,
         found: "zone has 30% of the time, or block has, and bios are not split: io.latency. With counted waits: they \
                 have 30%, and not for a tag",
         text: "Bios of {name} wait for {share} of the time before they get a request",
@@ -142,15 +94,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         id: "scheduler",
-        noun: "the I/O scheduler",
-        scope: Scope::Disk,
-        kind: Kind::Large(Wait {
-            stages: Stages::QUEUE,
-            least: MOST,
-            premise: has_scheduler,
-            then: holds_requests,
-            ..WAIT
-        }),
+        check: held_by_scheduler,
         found: "there is a scheduler, the queue stage has most of the time, and the device's queue is not full",
         text: "Requests of {name} wait in the I/O scheduler {scheduler} for {share} of the time",
         advice: "`echo none > /sys/block/{name}/queue/scheduler`",
@@ -162,20 +106,38 @@ pub const RULES: &[Rule] = &[
 /// A command has waited somewhere if it was there for this long: all of them spend some time in the code.
 const WAITED_NS: u64 = 20_000;
 
-/// Whether the bios of a disk were observed; an error if not those of most reads and writes, or not this
-/// wait.
-pub fn observed_waits(case: &Case<'_>, wait: &Wait) -> Result<bool, Reason> {
-    if seen_bios(case, 0.8)? <= 0.0 {
-        return Ok(false);
+/// This wait has this share of the time, at least; an error if not, or if that is not known. Shows how many commands
+/// waited, how long and when.
+fn waited(case: &Case<'_>, verdict: &mut Verdict, wait: Stages, least: f64) -> Result<(), Reason> {
+    if !sees_bios(case, SEEN)? {
+        // all waits are counted together: if they have less of the time, each has
+        return Err(match counted(case, least) {
+            Err(reason) if reason.0 != Status::NotObserved => reason,
+            _ => unseen(case.facts),
+        });
     }
-    match case.commands().any(|c| c.runs().any(|(run, _)| run.meets(wait.stages))) {
-        true => Ok(true),
-        false => Err(open(format!("waits for {} are not observed on this kernel", wait.what))),
+    if !case.commands().any(|c| c.runs().any(|(run, _)| run.meets(wait))) {
+        return Err(open(format!("{} is not observed on this kernel", wait.name())));
     }
+    if case.share(wait).most <= 0.0 {
+        return Err(absent(format!("no command waited in {}", wait.name())));
+    }
+    let share = case.large(wait, least)?;
+    let ns = |c: &Command| c.time_bounds(wait).0;
+    let waited = || case.commands().filter(|c| ns(c) >= WAITED_NS);
+    let count = case.facts.sum(waited(), |_| 1);
+    let mean = case.facts.sum(waited(), ns) / count.max(1.0);
+    let longest = waited().map(ns).max().unwrap_or(0);
+    verdict.impact(count as u64, case.facts.count(case.subject), mean, longest);
+    let most = waited().filter(|c| ns(c) * 2 > c.total());
+    let times = most.map(|c| (c.end_ns.saturating_sub(c.total()), c.end_ns));
+    verdict.shows("when", times_text(case.facts.clock, times));
+    verdict.has_share(share, wait);
+    Ok(())
 }
 
-/// The part of the reads and writes whose bios were observed; an error if it is neither 0 nor at least this.
-pub fn seen_bios(case: &Case<'_>, least: f64) -> Result<f64, Reason> {
+/// Whether the bios of the reads and writes were observed; an error if only those of fewer than this part.
+pub fn sees_bios(case: &Case<'_>, least: f64) -> Result<bool, Reason> {
     // flushes have no bio
     let moves = || case.commands().filter(|c| c.is_read_or_write());
     let seen = case.facts.sum(moves(), |c| c.has_waits().into());
@@ -186,29 +148,7 @@ pub fn seen_bios(case: &Case<'_>, least: f64) -> Result<f64, Reason> {
             "the bios of {unseen} of the reads and writes were not observed"
         )));
     }
-    Ok(part)
-}
-
-impl Verdict {
-    /// How many commands waited, how long and when, and whose commands waited most.
-    pub fn waits(&mut self, case: &Case<'_>, stages: Stages) {
-        let wait = |c: &Command| c.time_bounds(stages).0;
-        let waited = || case.commands().filter(|c| wait(c) >= WAITED_NS);
-        let count = case.facts.sum(waited(), |_| 1);
-        let mean = case.facts.sum(waited(), wait) / count.max(1.0);
-        let longest = waited().map(wait).max().unwrap_or(0);
-        self.impact(count as u64, case.facts.count(case.subject), mean, longest);
-        let most = waited().filter(|c| wait(c) * 2 > c.total());
-        let times = most.map(|c| (c.end_ns.saturating_sub(c.total()), c.end_ns));
-        self.shows("when", times_text(case.facts.clock, times));
-    }
-
-    /// `2414 of 9334 commands waited; mean 20.3ms, longest 62.9ms`
-    pub fn impact(&mut self, waited: u64, all: u64, mean_ns: f64, longest_ns: u64) {
-        let (mean, longest) = (nanos(mean_ns), nanos(longest_ns as f64));
-        let text = format!("{waited} of {all} commands waited; mean {mean}, longest {longest}");
-        self.shows("impact", text);
-    }
+    Ok(part > 0.0)
 }
 
 /// Why a wait is not judged by itself: no bio was observed.
@@ -216,15 +156,6 @@ fn unseen(facts: &Facts) -> Reason {
     match facts.stage_set {
         StageSet::Full => open("bios were not observed on this kernel"),
         _ => needs(FULL),
-    }
-}
-
-/// All waits between the bio and its request are counted together: if they have less than `least` of the
-/// time, each has.
-pub fn unseen_wait(case: &Case<'_>, least: f64) -> Reason {
-    match counted(case, least) {
-        Err(reason) if reason.0 != Status::NotObserved => reason,
-        _ => unseen(case.facts),
     }
 }
 
@@ -252,53 +183,35 @@ fn cgroup_file(facts: &Facts, cgroup: &str, file: &str) -> String {
     in_shell(facts.machine.as_ref().and_then(|m| m.cgroup_mount.as_ref()), cgroup, file)
 }
 
-fn no_limits(case: &Case<'_>, _: &mut Verdict) -> Result<(), Reason> {
-    let limits = case.disk().and_then(|disk| disk.limits.as_ref());
-    Err(match limits {
-        Some(limits) if limits.cgroups.is_empty() && !limits.more => {
-            absent("no cgroup had a limit on it (io.max) at the start")
-        }
-        _ => unseen(case.facts),
-    })
-}
-
 /// The limits that hold bios back, and how to take the limit away if there is only one that it can be.
-fn limits(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
+fn throttle(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
     const SHOWN: usize = 4;
-    const CODES: [(&str, u8); 2] = [("reads", 2), ("writes", 1)];
     let disk = case.disk();
     let known = disk.and_then(|disk| disk.limits.as_ref());
     let is_whole = known.is_some_and(|limits| !limits.more);
-    let limits_it = |limit: &IoLimit, code: u8| match code {
-        2 => limit.rbps.is_some() || limit.riops.is_some(),
-        _ => limit.wbps.is_some() || limit.wiops.is_some(),
-    };
-    let waited = |code: u8| {
-        let own = case.commands().filter(move |c| c.code() == code);
-        own.filter(|c| c.time_bounds(Stages::THROTTLE).0 >= WAITED_NS)
-    };
-    for (name, code) in CODES {
-        let ends = || waited(code).map(|c| c.end_ns);
-        let (first, last) = (ends().min().unwrap_or(0), ends().max().unwrap_or(0));
-        let count = case.facts.sum(waited(code), |_| 1);
-        if last > first && count >= 2.0 {
-            // n commands end in n - 1 intervals
-            let per_second = (count - 1.0) / count / ((last - first) as f64 / 1e9);
-            let bytes = case.facts.sum(waited(code), |c| c.bytes.into()) * per_second;
-            let rate = format!("{} IOPS, {}/s", rate(count * per_second), size_text(bytes as u64));
-            verdict.shows(format!("{name} that waited"), rate);
-        }
-    }
-    // limits of the other direction hold none of these back
-    let mut held = CODES.to_vec();
-    held.retain(|(_, code)| waited(*code).next().is_some());
     let all = known.map_or(&[][..], |limits| limits.cgroups.as_slice());
-    let likely = |limit: &&IoLimit| held.iter().any(|(_, code)| limits_it(limit, *code));
-    let likely: Vec<&IoLimit> = all.iter().filter(likely).collect();
+    if !sees_bios(case, SEEN)? {
+        return Err(match is_whole && all.is_empty() {
+            true => absent("no cgroup had a limit on it (io.max) at the start"),
+            false => unseen(case.facts),
+        });
+    }
+    waited(case, verdict, Stages::THROTTLE, LARGE)?;
+    // limits of the other direction hold none of these back
+    let waits = |code: u8| {
+        let mut own = case.commands().filter(|c| c.code() == code);
+        own.any(|c| c.time_bounds(Stages::THROTTLE).0 >= WAITED_NS)
+    };
+    let (reads, writes) = (waits(2), waits(1));
+    let is_likely = |limit: &&IoLimit| {
+        (reads && (limit.rbps.is_some() || limit.riops.is_some()))
+            || (writes && (limit.wbps.is_some() || limit.wiops.is_some()))
+    };
+    let likely: Vec<&IoLimit> = all.iter().filter(is_likely).collect();
     for limit in likely.iter().take(SHOWN) {
         let cgroup = match limit.cgroup.is_empty() {
-            true => "a cgroup whose name was not recorded".into(),
-            false => limit.cgroup.to_string(),
+            true => "a cgroup whose name was not recorded",
+            false => &*limit.cgroup,
         };
         verdict.setting(&format!("io.max of {cgroup}"), Some(limit));
     }
@@ -321,7 +234,20 @@ fn limits(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
     Ok(())
 }
 
+fn freeze(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
+    waited(case, verdict, Stages::FREEZE, FROZEN)?;
+    shows_resets(case, verdict);
+    Ok(())
+}
+
+fn wbt(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
+    waited(case, verdict, Stages::WBT, LARGE)?;
+    verdict.setting("queue/wbt_lat_usec", case.disk().and_then(|disk| disk.wbt_lat_us));
+    Ok(())
+}
+
 fn io_cost(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
+    waited(case, verdict, Stages::IOCOST, LARGE)?;
     let disk = case.disk();
     let number = disk.and_then(|disk| disk.number);
     let number = number.map_or("MAJOR:MINOR".into(), |[major, minor]| format!("{major}:{minor}"));
@@ -331,40 +257,31 @@ fn io_cost(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
     Ok(())
 }
 
-/// How many commands are in flight on each queue when one begins, this one included. A command begins at
+/// The commands, and how many are in flight on its queue when each begins, this one included. A command begins at
 /// the time that `begin` gives.
 fn at_each_begin<'f>(
     commands: impl Iterator<Item = &'f Command>,
     begin: fn(&Command) -> u64,
-    mut take: impl FnMut(&Command, u64),
-) {
+) -> Vec<(&'f Command, u64)> {
     let ends = |c: &'f Command| [(c.qid, begin(c), Some(c)), (c.qid, c.end_ns, None)];
     let mut all: Vec<(u16, u64, Option<&Command>)> = commands.flat_map(ends).collect();
     // an end before a start of the same time
     all.sort_by_key(|(qid, at_ns, begins)| (*qid, *at_ns, begins.is_some()));
-    for queue in all.chunk_by(|a, b| a.0 == b.0) {
-        let mut now = 0_u64;
-        for (.., begins) in queue {
-            match begins {
-                Some(command) => {
-                    now += 1;
-                    take(command, now);
-                }
-                None => now = now.saturating_sub(1),
-            }
-        }
-    }
+    let (mut of, mut now) = (0, 0_u64);
+    let begun = all.into_iter().filter_map(|(qid, _, begins)| {
+        now = if qid == of { now } else { 0 };
+        of = qid;
+        now = if begins.is_some() { now + 1 } else { now.saturating_sub(1) };
+        Some((begins?, now))
+    });
+    begun.collect()
 }
 
 /// How often the commands of a subject on a queue were near a limit, and most in flight on a queue.
 fn filling(facts: &Facts, subject: Subject, limit: u32) -> (u64, u64) {
-    let (mut full, mut most) = (0, 0);
-    let take = |_: &Command, now: u64| {
-        most = most.max(now);
-        full += u64::from(now >= near(limit));
-    };
-    at_each_begin(facts.of(subject), |c| c.begin_ns, take);
-    (full, most)
+    let all = at_each_begin(facts.of(subject), |c| c.begin_ns);
+    let full = all.iter().filter(|(_, now)| *now >= near(limit)).count();
+    (full as u64, all.iter().map(|(_, now)| *now).max().unwrap_or(0))
 }
 
 fn near(limit: u32) -> u64 {
@@ -385,47 +302,43 @@ fn sharing(case: &Case<'_>) -> Subject {
 /// Counted waits are for a tag if queues were full for half as many commands as waited.
 fn counted_wait(case: &Case<'_>, verdict: &mut Verdict, is_for_tag: bool) -> Result<(), Reason> {
     let (waits, share) = counted(case, LARGE)?;
+    verdict.explains(share);
+    let mean = waits.sum_ns as f64 / waits.waited.max(1) as f64;
+    verdict.impact(waits.waited, waits.requests, mean, waits.max_ns);
     let limit = case.disk().and_then(|disk| disk.nr_requests);
     let limit = limit.filter(|_| !case.facts.is_thinned(case.ctrl()));
     let (full, most) = limit.map_or((0, 0), |limit| filling(case.facts, sharing(case), limit));
     let is_full = full as f64 >= 0.5 * waits.waited as f64;
-    verdict.share = Some(Share::of(share));
-    verdict.name("share", percent(share));
-    verdict.shows("waits before the request", format!("{} of the time", percent(share)));
-    let mean = waits.sum_ns as f64 / waits.waited.max(1) as f64;
-    verdict.impact(waits.waited, waits.requests, mean, waits.max_ns);
-    match (limit, is_for_tag) {
-        (Some(limit), true) if is_full => {
-            few_tags(case, verdict, limit);
+    match limit {
+        _ if is_full && !is_for_tag => Err(out("they wait for a tag: tag-wait")),
+        _ if !is_for_tag => {
+            verdict.risk =
+                Some("without writeback throttling, reads wait behind long queues of writes");
+            verdict.advice = "compare with /sys/block/{name}/queue/wbt_lat_usec (0 switches writeback throttling off), \
+                              io.cost.qos and io.latency of the cgroups; what freezes the queue (a change of its \
+                              settings) holds all bios"
+                .into();
+            Ok(())
+        }
+        Some(limit) if is_full => {
+            verdict.setting("queue/nr_requests", Some(limit));
             verdict.shows("most in flight on a queue", most);
-            return Ok(());
+            few_tags(case, verdict, limit);
+            Ok(())
         }
-        (Some(limit), true) => {
-            return Err(out(format!(
-                "requests wait, but at most {most} of {limit} were in flight on a queue"
-            )));
-        }
-        (None, true) => {
-            return Err(open(
-                "requests wait; whether for a tag needs nr_requests and every command in memory",
-            ));
-        }
-        (_, false) if is_full => return Err(out("they wait for a tag: tag-wait")),
-        (_, false) => {}
+        Some(limit) => Err(out(format!(
+            "requests wait, but at most {most} of {limit} were in flight on a queue"
+        ))),
+        None => Err(open(
+            "requests wait; whether for a tag needs nr_requests and every command in memory",
+        )),
     }
-    verdict.risk = Some("without writeback throttling, reads wait behind long queues of writes");
-    verdict.advice = "compare with /sys/block/{name}/queue/wbt_lat_usec (0 switches writeback throttling off), \
-                      io.cost.qos and io.latency of the cgroups; what freezes the queue (a change of its settings) \
-                      holds all bios"
-        .into();
-    Ok(())
 }
 
 /// nr_requests is the limit.
 fn few_tags(case: &Case<'_>, verdict: &mut Verdict, limit: u32) {
     verdict.name("nr_requests", limit);
     verdict.name("limit", format!("nr_requests={limit} is too small for the load"));
-    verdict.setting("queue/nr_requests", Some(limit));
     if let Some(depth) = case.controller().and_then(|c| c.depth).filter(|depth| limit + 1 >= *depth)
     {
         verdict.advice = format!(
@@ -436,76 +349,86 @@ fn few_tags(case: &Case<'_>, verdict: &mut Verdict, limit: u32) {
 }
 
 /// Names the limit that a measured wait for tags is due to.
-fn which_limit(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
-    let (facts, disk) = (case.facts, case.disk());
+fn which_limit(case: &Case<'_>, verdict: &mut Verdict) {
+    let (facts, disk, ctrl) = (case.facts, case.disk(), case.ctrl());
     let limit = disk.and_then(|disk| disk.nr_requests);
-    let is_known = facts.lacks(case.subject).is_none() && !facts.is_thinned(case.ctrl());
+    verdict.setting("queue/nr_requests", limit);
+    let is_known = facts.lacks(case.subject).is_none() && !facts.is_thinned(ctrl);
     let Some(limit) = limit.filter(|_| is_known) else {
-        verdict.setting("queue/nr_requests", limit);
         verdict.name("limit", "which limit applies is not known");
         verdict.name("nr_requests", "its value");
-        return Ok(());
+        return;
     };
     let (_, most) = filling(facts, sharing(case), limit);
     verdict.shows("most in flight on a queue", most);
     if most >= near(limit) {
         few_tags(case, verdict, limit);
-        return Ok(());
+        return;
     }
-    verdict.setting("queue/nr_requests", Some(limit));
     verdict.setting("queue/scheduler", disk.and_then(|d| d.scheduler.as_ref()));
     let of_reads = case.commands().filter(|c| c.code() == 2);
     let waited = |c: &Command| c.time_bounds(Stages::TAG).0;
     let by_reads = facts.sum(of_reads, waited) / facts.sum(case.commands(), waited).max(1.0);
-    let depth = disk.and_then(|d| d.async_depth).filter(|depth| *depth < limit);
-    if let Some((scheduler, depth)) = scheduler(case).zip(depth).filter(|_| by_reads < 0.2) {
-        let scheduler = word(scheduler);
-        verdict.setting("async_depth", Some(depth));
-        verdict
-            .name("limit", format!("async_depth={depth} of {scheduler} is too small for the load"));
-        verdict.advice = format!(
-            "raise /sys/block/{{name}}/queue/iosched/async_depth (newer kernels: queue/async_depth) above {depth} (at most \
-             nr_requests={limit}), or use the scheduler none: not nr_requests: at most {most} were in use"
-        );
-        return Ok(());
-    }
+    let depth = disk.and_then(|d| d.async_depth).filter(|depth| *depth < limit && by_reads < 0.2);
     // namespaces with commands at the time have equal shares of a tag set, of 4 at least
-    let classes = facts.classes.of_subject(Subject::Controller(case.ctrl()));
+    let classes = facts.classes.of_subject(Subject::Controller(ctrl));
     let mut others: BTreeSet<u32> = classes.map(|c| c.class.nsid).collect();
     others.remove(&case.nsid());
     let share = limit.div_ceil(others.len() as u32 + 1).max(4);
     let (_, own) = filling(facts, case.subject, share);
-    let is_share = (near(share)..=u64::from(share) + 1).contains(&own);
-    if !others.is_empty() && scheduler(case).is_none() && is_share {
-        let others = first_of(others.iter().map(|nsid| facts.disk_name(case.ctrl(), *nsid)));
-        verdict.shows("most of its own in flight on a queue", own);
-        verdict.name(
-            "limit",
-            format!("its share of the {limit} tags of a queue is {share}, next to {others}"),
-        );
-        verdict.advice = format!(
-            "each namespace in use has an equal share of the tags: take load off {others}, submit less at a time, or \
-             give the controller more or deeper queues (nvme.io_queue_depth)"
-        );
-        return Ok(());
-    }
-    verdict.name(
-        "limit",
-        format!("another limit than nr_requests={limit} holds them, with at most {most} in flight on a queue"),
-    );
-    verdict.advice = "look at the limits of the scheduler (/sys/block/{name}/queue/iosched/), at other namespaces of the \
-                      controller, which share its tags, and at the depth of its queues; raising nr_requests will not help"
-        .into();
-    Ok(())
+    let is_share = !others.is_empty() && (near(share)..=u64::from(share) + 1).contains(&own);
+    let (text, advice) = match (scheduler(case), depth) {
+        (Some(scheduler), Some(depth)) => {
+            verdict.setting("async_depth", Some(depth));
+            let scheduler = word(scheduler);
+            let text = format!("async_depth={depth} of {scheduler} is too small for the load");
+            let advice = format!(
+                "raise /sys/block/{{name}}/queue/iosched/async_depth (newer kernels: queue/async_depth) above {depth} (at \
+                 most nr_requests={limit}), or use the scheduler none: not nr_requests: at most {most} were in use"
+            );
+            (text, advice)
+        }
+        (None, _) if is_share => {
+            let others = first_of(others.iter().map(|nsid| facts.disk_name(ctrl, *nsid)));
+            verdict.shows("most of its own in flight on a queue", own);
+            let text =
+                format!("its share of the {limit} tags of a queue is {share}, next to {others}");
+            let advice = format!(
+                "each namespace in use has an equal share of the tags: take load off {others}, submit less at a time, or \
+                 give the controller more or deeper queues (nvme.io_queue_depth)"
+            );
+            (text, advice)
+        }
+        _ => {
+            let text = format!(
+                "another limit than nr_requests={limit} holds them, with at most {most} in flight on a queue"
+            );
+            let advice = "look at the limits of the scheduler (/sys/block/{name}/queue/iosched/), at other namespaces of \
+                          the controller, which share its tags, and at the depth of its queues; raising nr_requests will \
+                          not help";
+            (text, advice.into())
+        }
+    };
+    verdict.name("limit", text);
+    verdict.advice = advice;
 }
 
 /// How full the queues below a scheduler were when its requests left it: full for half of the time that
-/// they waited, most in flight, and entries of a queue. An error: not known, for this reason.
-fn below_scheduler(case: &Case<'_>) -> Result<(bool, u64, u32), String> {
+/// they waited, most in flight, and entries of a queue. `share`: of the time, which they have waited.
+fn below_scheduler(case: &Case<'_>, share: Share) -> Result<(bool, u64, u32), Reason> {
     let (facts, ctrl) = (case.facts, case.ctrl());
-    facts.lacks(case.subject).map_or(Ok(()), Err)?;
+    let unknown = |why: &str| {
+        open(format!(
+            "queue has {} of the time; whether requests wait there for the device: {why}",
+            share.text()
+        ))
+    };
+    if let Some(why) = facts.lacks(case.subject) {
+        return Err(unknown(&why));
+    }
     let depth = case.controller().and_then(|c| c.depth);
-    let depth = depth.ok_or("the depth of the controller's queues is not known")?;
+    let depth =
+        depth.ok_or_else(|| unknown("the depth of the controller's queues is not known"))?;
     // a submission queue with all entries in use could not be told from an empty one
     let limit = depth.saturating_sub(1).max(1);
     let set_up = |c: &Command| if c.setup_ns == 0 { c.begin_ns } else { c.setup_ns };
@@ -519,101 +442,90 @@ fn below_scheduler(case: &Case<'_>) -> Result<(bool, u64, u32), String> {
         let most = sums.into_values().max().unwrap_or(0) as f64 / facts.slices.width_ns() as f64;
         return match most < 0.5 * near(limit) as f64 {
             true => Ok((false, most as u64, limit)),
-            false => Err("needs every command in memory: a shorter run".into()),
+            false => Err(unknown("needs every command in memory: a shorter run")),
         };
     }
     let (mut all, mut full, mut most) = (0, 0, 0);
-    at_each_begin(facts.of(Subject::Controller(ctrl)), set_up, |command, now| {
+    for (command, now) in at_each_begin(facts.of(Subject::Controller(ctrl)), set_up) {
         most = most.max(now);
         if command.class.nsid == case.nsid() {
             let waited = command.time_bounds(Stages::QUEUE).1;
             all += waited;
             full += waited * u64::from(now >= near(limit));
         }
-    });
+    }
     Ok((full as f64 >= 0.5 * all as f64 && full > 0, most, limit))
 }
 
-/// Below a scheduler, requests have its tags, and wait in it for the device's.
-fn full_device(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
+fn tag_wait(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
+    // below a scheduler, requests have its tags, and wait in it for the device's
     let share = case.share(Stages::QUEUE);
     let waits_for_tag = case.share(Stages::TAG).reaches(LARGE) == Some(true);
-    if scheduler(case).is_none() || share.reaches(LARGE) != Some(true) || waits_for_tag {
-        return Ok(());
+    if scheduler(case).is_some() && share.reaches(LARGE) == Some(true) && !waits_for_tag {
+        let (is_full, most, limit) = below_scheduler(case, share)?;
+        if is_full {
+            verdict.has_share(share, Stages::QUEUE);
+            verdict.setting("queue/scheduler", scheduler(case));
+            verdict.shows("most in flight on a queue", most);
+            verdict.text = format!(
+                "Requests of {{name}} wait for the device's full queue for {{share}} of the time: it has room for {limit} \
+                 commands"
+            );
+            verdict.advice = "submit less at a time, or give the controller more or deeper queues (nvme.io_queue_depth, \
+                              if the controller allows more); another scheduler changes only which request waits"
+                .into();
+            return Ok(());
+        }
     }
-    let (is_full, most, limit) = below_scheduler(case).map_err(unknown_below(share))?;
-    if !is_full {
-        return Ok(());
+    if !sees_bios(case, SEEN)? {
+        return counted_wait(case, verdict, true);
     }
-    verdict.has_share(share, Stages::QUEUE);
-    verdict.setting("queue/scheduler", scheduler(case));
-    verdict.shows("most in flight on a queue", most);
-    verdict.shows("commands that a queue has room for", limit);
-    verdict.text = format!(
-        "Requests of {{name}} wait for the device's full queue for {{share}} of the time: it has room for {limit} commands"
-    );
-    verdict.advice = "submit less at a time, or give the controller more or deeper queues (nvme.io_queue_depth, if the \
-                      controller allows more); another scheduler changes only which request waits"
-        .into();
+    waited(case, verdict, Stages::TAG, LARGE)?;
+    which_limit(case, verdict);
     Ok(())
 }
 
-fn unknown_below(share: Share) -> impl Fn(String) -> Reason {
-    move |why| {
-        let share = share.text();
-        open(format!(
-            "queue has {share} of the time; whether requests wait there for the device: {why}"
-        ))
-    }
-}
-
-fn has_scheduler(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
+fn held_by_scheduler(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
     if case.facts.machine.is_none() {
         return Err(needs(FULL));
     }
     let Some(name) = case.disk().and_then(|disk| disk.scheduler.as_ref()) else {
         return Err(open("the scheduler of this disk is not known"));
     };
-    verdict.name("scheduler", word(name));
-    scheduler(case).map(|_| ()).ok_or_else(|| absent("it has no scheduler"))
-}
-
-fn holds_requests(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
-    let share = case.share(Stages::QUEUE);
-    let (is_full, most, limit) = below_scheduler(case).map_err(unknown_below(share))?;
+    if scheduler(case).is_none() {
+        return Err(absent("it has no scheduler"));
+    }
+    let share = case.large(Stages::QUEUE, MOST)?;
+    let (is_full, most, limit) = below_scheduler(case, share)?;
     if is_full {
         return Err(out(format!(
             "queue has {} of the time, but requests wait there for the device's full queue: {most} of {limit} in flight",
             share.text()
         )));
     }
-    verdict.setting("queue/scheduler", scheduler(case));
+    verdict.has_share(share, Stages::QUEUE);
+    verdict.name("scheduler", word(name));
+    verdict.setting("queue/scheduler", Some(name));
     Ok(())
 }
 
-/// A zone takes one write at a time (zone write plugging).
-fn zone(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
-    let wait = Wait { stages: Stages::ZONE, what: "a zone", unseen: |_, _| Err(open("")), ..WAIT };
-    if case.wait(&wait, verdict).is_ok() {
-        verdict.setting("queue/zoned", case.disk().and_then(|disk| disk.zoned.as_ref()));
+fn request_wait(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
+    if !sees_bios(case, SEEN)? {
+        return counted_wait(case, verdict, false);
+    }
+    if waited(case, verdict, Stages::ZONE, LARGE).is_ok() {
         verdict.advice = "a zone takes one write at a time, and the next ones wait: write to more zones at a time, in \
                           larger writes, or by zone appends"
             .into();
-    }
-    Ok(())
-}
-
-/// Later parts of a bio that is split wait for the earlier ones.
-fn not_split(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
-    let splits = case.facts.counted(|a| a.splits.as_deref()).unwrap_or_default();
-    let mut splits =
-        splits.iter().filter(|s| s.ctrl == case.ctrl() && [0, case.nsid()].contains(&s.nsid));
-    let commands = case.facts.count(case.subject) as f64;
-    if splits.any(|splits| splits.count as f64 > 0.05 * commands) {
-        return Err(open(format!(
-            "block has {} of the time: bios are split, and the later parts of each wait for the earlier ones",
-            case.share(Stages::BLOCK).text()
-        )));
+    } else {
+        waited(case, verdict, Stages::BLOCK, LARGE)?;
+        // later parts of a bio that is split wait for the earlier ones
+        if case.splits().is_some_and(|n| n as f64 > 0.05 * case.facts.count(case.subject) as f64) {
+            return Err(open(format!(
+                "block has {} of the time: bios are split, and the later parts of each wait for the earlier ones",
+                case.share(Stages::BLOCK).text()
+            )));
+        }
     }
     verdict.setting("queue/zoned", case.disk().and_then(|disk| disk.zoned.as_ref()));
     Ok(())
