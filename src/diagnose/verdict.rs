@@ -10,7 +10,7 @@ use crate::model::ids::NamespaceId;
 use crate::model::machine::{Class, MachineController, MachineDisk};
 use crate::model::report::latency::Evidence;
 use crate::units::{nanos, percent};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use std::collections::BTreeSet;
 use std::fmt::Display;
 
@@ -57,6 +57,11 @@ pub fn needs(option: &str) -> Reason {
     Reason(Status::NotObserved, option.into())
 }
 
+/// A stall may delay thousands of commands.
+fn first_hundred<S: Serializer>(all: &[Affected], serializer: S) -> Result<S::Ok, S::Error> {
+    all[..all.len().min(100)].serialize(serializer)
+}
+
 /// What a rule says of a subject.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Verdict {
@@ -77,7 +82,7 @@ pub struct Verdict {
     /// What that may cost.
     pub risk: Option<&'static str>,
     /// The single commands that it is about.
-    #[serde(rename = "where")]
+    #[serde(rename = "where", serialize_with = "first_hundred")]
     pub(super) affected: Vec<Affected>,
     /// Who issued the commands.
     #[serde(flatten)]
