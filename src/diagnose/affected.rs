@@ -188,7 +188,7 @@ impl Issuer {
 pub struct Part {
     /// `fio[1234]`, or the path of the cgroup.
     pub name: String,
-    /// The process id, or that of the cgroup.
+    /// The id of the process or of the cgroup.
     pub id: u64,
     /// Of a process: `submitter` of the bios, or `caller` of the driver.
     #[serde(skip_serializing_if = "Option::is_none")]

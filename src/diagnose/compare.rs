@@ -67,7 +67,7 @@ impl Comparison {
         self.ratio.is_some_and(|ratio| ratio.low <= 1.1 && ratio.high >= 2.0)
     }
 
-    /// The part of the time that commands with the condition took, and of which nothing is known.
+    /// The part of the time that commands with the condition took and that nothing is known about.
     fn open(&self) -> f64 {
         let is_open = self.ratio.is_none() || self.is_vague();
         self.unjudged + if is_open { self.at_most } else { 0.0 }

@@ -121,7 +121,7 @@ pub struct Task {
 }
 
 impl Submission {
-    /// A command of which only the entry is known.
+    /// A command whose SQE alone is known.
     pub fn of(sqe: Sqe) -> Self {
         Self {
             sqe,
@@ -202,7 +202,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// An end of which only the times are known.
+    /// An end whose times alone are known.
     pub fn of(latency_ns: Option<u64>, timeline: Option<Timeline>) -> Self {
         Self {
             verdict: None,

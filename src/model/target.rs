@@ -169,7 +169,7 @@ pub struct TargetCommand {
 }
 
 impl TargetCommand {
-    /// A command of this queue, of which no point was observed yet.
+    /// A command of this queue, before any of its points was observed.
     pub fn new(ctrl: u32, qid: u16, sqe: Sqe) -> Self {
         let queue = if qid == 0 { QueueKind::Admin } else { QueueKind::Io };
         let opcode = Opcode { queue, code: sqe.opcode() };

@@ -136,7 +136,7 @@ fn waited(case: &Case<'_>, verdict: &mut Verdict, wait: Stages, least: f64) -> R
     Ok(())
 }
 
-/// Whether the bios of the reads and writes were observed; an error if only those of fewer than this part.
+/// Whether the bios of reads and writes were observed; an error if fewer than this part were.
 pub fn sees_bios(case: &Case<'_>, least: f64) -> Result<bool, Reason> {
     // flushes have no bio
     let moves = || case.commands().filter(|c| c.is_read_or_write());
