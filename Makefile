@@ -51,8 +51,8 @@ pictures: build ## make docs/pictures anew, from recordings of the tests
 # not by name, lest make -n run the line
 SUBMAKE := $(MAKE) --no-print-directory
 
-# test-fast keeps about one CPU busy; the other builds what guests run, and counts instructions, which is as
-# exact under load: the guests do not wait for it.
+# test-fast keeps about one CPU busy; the other builds what guests run, and counts instructions: they vary by 2%
+# on a busy machine, and the guests do not wait for it.
 test: ## run all the tests: test-fast, test-cost, test-vm
 	@tests/vm/deps.sh valgrind
 	@mkdir -p target; nice $(SUBMAKE) test-cost >target/test-cost.log 2>&1 & cost=$$!; \
