@@ -65,14 +65,13 @@ impl RunClock {
         format!("{time}.{}", at.subsec_nanosecond() / 100_000_000)
     }
 
-    /// From one moment to another: `04:05:49.2-04:05:50.4`, or one of them if they read the same.
+    /// From one moment to another: `04:05:49.2-04:05:50.4`, the end rounded up.
     pub fn span(self, (from_ns, to_ns): (u64, u64)) -> String {
-        let (from, to) = (self.text(from_ns), self.text(to_ns));
+        // up, so that the end as --until includes the last command
+        let (from, to) = (self.text(from_ns), self.text(to_ns.saturating_add(99_999_999)));
         if from == to {
             return to;
         }
-        // up, so that the end as --until includes the last command
-        let to = self.text(to_ns.saturating_add(99_999_999));
         format!("{}-{to}", from.trim_end_matches(" s"))
     }
 
@@ -259,7 +258,8 @@ mod tests {
         let clock = RunClock { wall_ns: None, ..CLOCK };
         assert_eq!(clock.text(107 * S + S / 4), "7.2 s");
         assert_eq!(clock.span((107 * S, 108 * S + S / 2)), "7.0-8.5 s");
-        assert_eq!(clock.span((107 * S, 107 * S + 1)), "7.0 s");
+        assert_eq!(clock.span((107 * S, 107 * S)), "7.0 s");
+        assert_eq!(clock.span((107 * S, 107 * S + 1)), "7.0-7.1 s");
         assert_eq!(clock.rfc3339(1), None);
         let text = CLOCK.text(107 * S + S / 4);
         assert!(text.ends_with(":57.2") && text.len() == 10, "{text}");

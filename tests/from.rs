@@ -65,8 +65,10 @@ fn several_recordings_are_shown_one_after_the_other() {
         let together = wide(&format!("{words} --from {a}.nvd {b}.nvd"));
         assert_eq!(together.code, Some(0), "{}", together.err);
         let is_head = |l: &&str| l.contains(".nvd  ") && l.contains("  Linux ");
-        let (heads, rest): (Vec<&str>, Vec<&str>) = together.out.lines().partition(is_head);
-        let of_each = alone.iter().flat_map(|ran| ran.out.lines()).filter(|l| !is_head(l));
+        let lines = together.out.lines().filter(|l| !l.is_empty());
+        let (heads, rest): (Vec<&str>, Vec<&str>) = lines.partition(is_head);
+        let of_each = alone.iter().flat_map(|ran| ran.out.lines());
+        let of_each = of_each.filter(|l| !l.is_empty() && !is_head(l));
         let of_each: Vec<&str> = of_each.collect();
         assert_eq!(rest, of_each, "{words}");
         // the screen has its own
@@ -361,7 +363,7 @@ fn every_view_reads_the_same_part() {
     let svg = run(&format!("heatmap --from {path} -o - {part}")).out;
     assert!(svg.contains(&format!("{count} commands")), "{svg}");
     for (words, says) in [
-        ("diagnose --from", format!("1.0 s, {count} I/O commands")),
+        ("diagnose --from", format!(" 1.0 s {count} commands exact")),
         ("latency --from", format!(" 1.0 s {count} commands exact")),
         ("pattern --from", format!(" 1.0 s {count} commands exact")),
         ("top --from", " 3.0 s END: WHOLE RUN".into()),

@@ -119,8 +119,10 @@ fn the_text_fits_the_screen_and_names_the_clock() {
 fn recordings_of_other_machines_have_no_pairs() {
     let ran = run(&format!("join {GUEST} tests/host/qemu.nvd"));
     ran.refuses(2, "name the pair with --ctrl");
-    let lines = lines(&format!("join {GUEST} tests/host/qemu.nvd --json --ctrl nvme1=qemu:0"));
-    let join = lines.last().unwrap();
+    let ran = run(&format!("join {GUEST} tests/host/qemu.nvd --json --ctrl nvme1=qemu:0"));
+    assert_eq!(ran.code, Some(1), "{}", ran.err);
+    assert!(ran.err.contains("did both run at the same time"), "{}", ran.err);
+    let join: Value = serde_json::from_str(ran.out.lines().last().unwrap()).unwrap();
     assert_eq!(join["clock"], "pairs", "{join}");
     assert_eq!(join["matched"], 0, "{join}");
 }

@@ -132,6 +132,9 @@ fn conflict(refused: &ClapError, words: &[OsString]) -> Option<String> {
     let part = all.contains(&"--from") && all.contains(&"--duration");
     let advice = match () {
         () if part => ": --since and --until read a part of a recording",
+        () if option == "--from" && others == ["--from"] => {
+            return Some("give one recording".into());
+        }
         () if all.contains(&"--from") => ": that is for tracing only, leave it out",
         () => "",
     };

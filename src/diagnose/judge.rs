@@ -226,7 +226,7 @@ impl Selection {
 
     /// All options that left commands out, for the report; `None`: there are none.
     pub fn text(&self) -> Option<String> {
-        let unknown = "a filter that --redact hides";
+        let unknown = "a filter (hidden by --redact): other commands are missing";
         self.of(Subject::Machine).or_else(|| self.unknown.then(|| unknown.into()))
     }
 

@@ -49,8 +49,10 @@ pub mod view;
 fn require(file: &FileReader) -> Result<()> {
     file.require_pairs()?;
     if file.info().stage_set == StageSet::Total {
-        let text =
-            format!("{} has no stages, which a diagnosis needs: record with `record`", file.path);
+        let text = format!(
+            "{} has no stages, which `diagnose` needs: record without --stages=none",
+            file.path
+        );
         return Err(Failure::error(Kind::Usage, text));
     }
     Ok(())
@@ -238,15 +240,15 @@ fn recorded(options: &DiagnoseOptions, expectation: &Expectation) -> Result<()> 
     // basic stages suffice for some rules
     let settings = Settings { stage_set: StageSet::Total, ..options.settings.clone() };
     let files = open_all(&options.from.files, &settings, &require)?;
-    let (all, mut failed) = (files.len(), Vec::new());
+    let (all, mut is_first, mut failed) = (files.len(), true, Vec::new());
     let read = each(files, options.json, false, &mut |run| {
         let file = run.file().context("a recording")?;
         file.warn_partial();
         let path = file.path.clone();
-        if all > 1 && !options.json {
-            let theme = Theme { color: options.session.color.on_stdout(false) };
-            write!(stdout(), "{}", run.header.text(theme, output_width()))?;
+        if !is_first && !options.json {
+            writeln!(stdout())?;
         }
+        is_first = false;
         if let Some(error) = report(run, options, &settings, expectation, None)? {
             if all > 1 {
                 eprint_note(&format!("{path}: {error:#}"));

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::affected::first_of;
 use super::facts::{Facts, Stages};
-use super::judge::{Diagnosis, Outcome, obstacle};
+use super::judge::{Diagnosis, Expectation, Outcome, obstacle};
 use super::rules::{FULL, RULES, Tier};
 use super::verdict::{Status, Subject, Verdict};
 use crate::model::machine::MachineInfo;
@@ -215,7 +215,7 @@ impl DiagnosisView<'_> {
                     &format!("Record again after a change, then: nvme-deep diff {before} after.nvd"),
                 )?;
             }
-            (Outcome::Nothing, Some(own)) => text.plain(&format!(
+            (Outcome::Nothing, Some(own)) if matches!(self.facts.expectation, Expectation::None) => text.plain(&format!(
                 "If {} is too slow, look at the device or what is behind it (hypervisor, array, provider). To have that \
                  judged: --expect 200us or --baseline good.nvd.",
                 nanos(own.p50_ns as f64)
@@ -229,10 +229,21 @@ impl DiagnosisView<'_> {
         if !open.is_empty() {
             text.plain(&format!("Not checked: {}.", open.join("; ")))?;
         }
+        let few = self.facts.classes.subjects().filter_map(|subject| {
+            let why = obstacle(self.facts, subject)?;
+            Some(format!("{} ({why})", self.facts.subject_name(subject)))
+        });
+        let few = first_of(few);
+        if !few.is_empty() {
+            text.plain(&format!("Other causes were not checked: {few}."))?;
+        }
         let is_out = |v: &Verdict| matches!(v.status, Status::RuledOut | Status::NotPresent);
         let of = |id| self.diagnosis.verdicts.iter().filter(move |v| v.rule == id);
         let out = RULES.iter().filter(|rule| of(rule.id).all(is_out)).count();
         let hint = if text.look.detail { "" } else { " (-v)" };
+        if out == 0 {
+            return Ok(());
+        }
         text.plain(&format!("Ruled out: {}{hint}.", counted(out as u64, "other cause")))
     }
 

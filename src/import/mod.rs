@@ -70,6 +70,19 @@ const EXPECTED: &str = "no line of it has a known format: nvme:* tracepoints (ft
                         script, perf trace), blkparse, QEMU's pci_nvme_* events, spdk_trace, or kvm:* \
                         tracepoints";
 
+/// What to do with a file that is no text.
+fn binary(text: &str) -> Option<&'static str> {
+    [
+        ("\u{17}\u{8}Dtracing", "it is binary: `trace-cmd report FILE` prints its text"),
+        ("PERFILE2", "it is binary: `perf script -i FILE` prints its text"),
+        ("\u{7}tae", "it is binary: `blkparse -i FILE` prints its text"),
+        ("\u{1f}\u{fffd}", "it is compressed: `zcat FILE` prints its text"),
+    ]
+    .into_iter()
+    .find_map(|(begin, what)| text.starts_with(begin).then_some(what))
+    .or_else(|| text.trim().is_empty().then_some("it is empty"))
+}
+
 fn settings<'a>(args: &'a ImportArgs, path: &'a Path) -> FileSettings<'a> {
     FileSettings::whole(path, args.force, std::slice::from_ref(&args.text))
 }
@@ -125,7 +138,7 @@ pub fn run(args: &ImportArgs) -> Result<()> {
             "it is a recording already: `export` converts it, other commands read it",
         ));
     }
-    let format = format_of(&text).ok_or_else(|| refuse(EXPECTED))?;
+    let format = format_of(&text).ok_or_else(|| refuse(binary(&text).unwrap_or(EXPECTED)))?;
     if args.bar.is_some() && format != Format::Kvm {
         return Err(refuse("it has no kvm:* tracepoints, and --bar is for those only"));
     }

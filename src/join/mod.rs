@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The `join` command: a recording of the driver and one of the host side.
 
+use crate::error::{Failure, Kind};
 use crate::join::pairing::{
     Guest, Join, Offset, by_readings, guest_command, pair_controllers, served,
 };
@@ -172,10 +173,11 @@ fn controllers(
         pairs = pair_controllers(guest, host.target.kind, &host.targets).map_err(usage)?;
     }
     if pairs.is_empty() {
-        return Err(usage(
+        let names = host.targets.iter().map(|c| c.name.to_string()).collect::<Vec<_>>().join(", ");
+        return Err(usage(format!(
             "no controller is in both recordings: their transports, controller ids or NQNs differ; \
-             --ctrl nvme0=NAME pairs two by name",
-        ));
+             --ctrl nvme0=NAME pairs two by name (host: {names})"
+        )));
     }
     Ok(pairs)
 }
@@ -270,7 +272,13 @@ pub fn run(args: &JoinArgs) -> Result<()> {
     }
     out.flush()?;
     guest.file.check_complete()?;
-    host.file.check_complete()
+    host.file.check_complete()?;
+    if join.matches.pairs.is_empty() {
+        let text = "no command is in both recordings: did both run at the same time, for the same \
+                    controller? --ctrl nvme0=NAME pairs others";
+        return Err(Failure::error(Kind::Run, text));
+    }
+    Ok(())
 }
 
 const EXAMPLES: &str = "\

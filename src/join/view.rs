@@ -88,7 +88,9 @@ impl JoinView<'_> {
     /// The clock in sentences.
     fn clock_text(&self) -> String {
         let Some(offset) = &self.join.matches.offset else {
-            return "no offset agrees with the pairs".into();
+            let none = self.join.matches.pairs.is_empty();
+            return if none { "not compared: no pair" } else { "no offset agrees with the pairs" }
+                .into();
         };
         let by = match self.clock {
             JoinClock::Same => return "same: both recordings have the clock of one boot".into(),

@@ -35,7 +35,9 @@ pub enum Damage {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The file begins with other bytes.
-    #[error("it is not a recording of nvme-deep: give a file that `record` wrote")]
+    #[error(
+        "it is not a recording: give a file that `record` wrote. `import` makes one of a text of ftrace, perf, blkparse or QEMU"
+    )]
     Foreign,
     /// The format has this version, which is not the one of this program.
     #[error(

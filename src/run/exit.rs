@@ -111,7 +111,10 @@ pub mod tests {
              `--attach`)",
         ),
         (6, "no NVMe, or not the controller or namespace that was asked for"),
-        (130, "ended at once by a second signal (at least 0.3 s after the first), without a final report"),
+        (
+            130,
+            "ended at once by a second signal (at least 0.3 s after the first), without a final report",
+        ),
     ];
 
     #[test]

@@ -104,8 +104,8 @@ fn open_recording(path: &Path, stage_set: StageSet) -> Result<(Reader<BufReader<
     }
     if !of_target && reader.info().target.is_some() {
         return Err(usage(format!(
-            "{shown} is a recording of the host side: read it with `host trace --from`, `host \
-             latency --from` or `join`"
+            "{shown} is a recording of the host side: read it with `host trace`, `host latency` or \
+             `join GUEST {shown}`"
         )));
     }
     Ok((reader, metadata))
