@@ -106,7 +106,7 @@ fn each_cause_says_when_which_and_who() {
             "",
             "commands: qid 1 cid 8515, qid 1 cid 12608, qid 1 cid 16706 and 18 more",
         ),
-        ("errors-timeout", "restore the data of the blocks nvme3n1 64-71", "when: 1.6 s"),
+        ("errors-timeout", "restore the data of the blocks nvme3n1 64-71", "when: 1.6-1.7 s"),
         ("lost-interrupt", "N is the queue id: here 1 ", "commands: qid 1 cid 64, qid 1 cid 65"),
         ("path-failover", "", "blocks: nvme2c2n1 2616-2623"),
         ("cgroup-throttle", "", "when: 2.2-8.3 s"),
