@@ -180,7 +180,7 @@ fn check_ends_with_3_for_a_cause_and_with_1_if_nothing_is_known() {
 fn a_recording_without_stages_is_refused() {
     let files = Files::new();
     let file = files.record("none", &load(), &[], Kind::NoStages);
-    let says = "has no stages, which a diagnosis needs: record with `record`";
+    let says = "has no stages, which `diagnose` needs: record without --stages=none";
     run(&format!("diagnose --from {file}")).refuses(2, says);
     let other = files.record("other", &load(), &[], Kind::Context);
     run(&format!("diagnose --from {other} --baseline {file}")).refuses(2, says);
