@@ -254,7 +254,7 @@ fn a_log_of_qemu_without_begins_says_which_events_give_them() {
     assert_eq!(of(&lines, "command").len(), 0, "their queues and opcodes are not known");
     assert_eq!(of(&lines, "interrupt").len(), 1);
     assert_eq!(report["ledger"]["orphan_completions"], 2);
-    lacks(&report, "begins of commands, with their opcodes: pci_nvme_io_cmd");
+    lacks(&report, "starts of commands, with their opcodes: pci_nvme_io_cmd");
     assert_eq!(kinds(&report), [("apic_mem_writel", 4)]);
 }
 
@@ -498,6 +498,26 @@ fn a_text_without_a_command_ends_with_an_error_after_the_report() {
         assert!(ran.out.starts_with("format "), "{}", ran.out);
         let says = format!("nvme-deep: {from}: it has no command\n");
         assert_eq!(ran.err, if code == 1 { says } else { String::new() });
+    }
+}
+
+#[test]
+fn a_file_that_is_no_text_is_named_with_the_program_that_prints_one() {
+    let dir = TempDir::new().unwrap();
+    let from = dir.path().join("file").display().to_string();
+    // struct blk_io_trace begins with its magic number and version, 0x65617407, in the order of the machine
+    let blktrace = 0x6561_7407_u32.to_ne_bytes();
+    for (bytes, says) in [
+        (&b"\x17\x08Dtracing6\0"[..], "`trace-cmd report FILE`"),
+        (b"PERFILE2h\0\0\0", "`perf script -i FILE`"),
+        (&[blktrace.as_slice(), &[1, 0, 0, 0, 0xff]].concat(), "`blkparse -i FILE`"),
+        (b"\x1f\x8b\x08\0\0", "`zcat FILE`"),
+        (b"", "it is empty"),
+        (b"\n \n", "it is empty"),
+        (b"\x7fELF\x02", "no line of it has a known format"),
+    ] {
+        fs::write(&from, bytes).unwrap();
+        run(&format!("import {from}")).refuses(2, says);
     }
 }
 

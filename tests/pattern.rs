@@ -90,6 +90,8 @@ fn commands_that_are_forgotten_are_counted() {
         0
     });
     let file = path.display();
+    let report = reports(&format!("--from {file}")).remove(0);
+    assert_eq!(report["forgotten"], most, "{report}");
     let says = format!("too small depths: {most} commands without an end were forgotten");
     let text = pattern(&format!("--from {file}")).out;
     assert!(text.contains(&says), "{text}");

@@ -168,13 +168,13 @@ pub fn run(args: &ImportArgs) -> Result<()> {
         Format::SpdkText => {
             let (trace, unread) = spdk::parse(&text, MOST_EVENTS);
             let lack = "commands: a request has states, and no ids";
-            spdk::import(&trace, unread, 1, lack)
+            spdk::import(&trace, unread, lack)
         }
         Format::SpdkJson => {
             let trace = Trace::parse(&text).map_err(|why| refuse(&why.to_string()))?;
             let lack = "commands: a request has states, and no ids; `host annotate` adds them from a \
                         recording";
-            spdk::import(&trace, Unreads::default(), 1, lack)
+            spdk::import(&trace, Unreads::default(), lack)
         }
         Format::Kvm if args.output.is_some() => {
             return Err(refuse("kvm:* tracepoints have no commands to record: omit -o"));

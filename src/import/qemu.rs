@@ -82,13 +82,13 @@ fn lacks(seen: &BTreeSet<&str>, is_timed: bool) -> Vec<String> {
     let begins: &[&str] = &["pci_nvme_io_cmd", "pci_nvme_admin_cmd"];
     let blocks: &[&str] = &["pci_nvme_read", "pci_nvme_write"];
     let answers: &[&str] = &["pci_nvme_rw_cb", "pci_nvme_rw_complete_cb"];
-    let mut lacks =
-        vec!["fields but the blocks, namespaces of admin commands: they read as zero".to_owned()];
+    let zero = "fields other than the blocks, and the namespaces of admin commands: shown as zero";
+    let mut lacks = vec![zero.to_owned()];
     if !is_timed {
         lacks.push("times, so no latency: start QEMU with -msg timestamp=on".to_owned());
     }
     for (what, names) in [
-        ("begins of commands, with their opcodes", begins),
+        ("starts of commands, with their opcodes", begins),
         ("ends of commands", &[ENDS]),
         ("blocks", blocks),
         ("answers of the storage", answers),

@@ -145,7 +145,7 @@ impl Report {
         }
         entry("read", &text)?;
         if self.other > 0 {
-            let text = format!("{} without further information", counted(self.other, "event"));
+            let text = format!("{} about something else", counted(self.other, "event"));
             entry("not needed", &text)?;
         }
         match self.resolution_ns {

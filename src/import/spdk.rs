@@ -46,7 +46,7 @@ pub fn parse(text: &str, most: usize) -> (Trace, Unreads) {
 }
 
 /// The report on a trace.
-pub fn import(trace: &Trace, unread: Unreads, resolution_ns: u64, lack: &str) -> Report {
+pub fn import(trace: &Trace, unread: Unreads, lack: &str) -> Report {
     let states = states(trace);
     let matched = states.iter().map(|state| state.since.count()).sum();
     let mut ledger = Ledger { matched, ..Ledger::of_target(true) };
@@ -56,7 +56,7 @@ pub fn import(trace: &Trace, unread: Unreads, resolution_ns: u64, lack: &str) ->
         what: "state",
         other: (trace.entries.len() as u64).saturating_sub(matched),
         ledger,
-        resolution_ns,
+        resolution_ns: 1,
         lacks: vec![lack.to_owned()],
         unread,
         states,
@@ -107,6 +107,6 @@ mod tests {
         let lines: String = (0..9).map(|n| format!("1: {n}.000 A_{n} id: r1\n")).collect();
         let (trace, unreads) = parse(&lines, 6);
         assert_eq!((trace.entries.len(), unreads.0[0].count), (6, 3));
-        assert_eq!(import(&trace, unreads, 1, "").ledger.trace.unwrap().lost(), 3);
+        assert_eq!(import(&trace, unreads, "").ledger.trace.unwrap().lost(), 3);
     }
 }

@@ -191,12 +191,12 @@ fn notes(guest: &Side<Guest>, host: &Side<Served>) -> Vec<String> {
     let lost = host.ledger.degraded().into_iter();
     notes.extend(lost.map(|what| format!("the host side has {what}")));
     for (count, what) in [
-        (host.ledger.orphan_completions, "ends of the host side have no start"),
-        (host.without_times, "commands of the host side have no times, or times out of order"),
-        (guest.without_times, "commands of the guest have no times"),
+        (host.ledger.orphan_completions, "ends without a start on the host side"),
+        (host.without_times, "commands of the host side without times, or with times out of order"),
+        (guest.without_times, "commands of the guest without times"),
     ] {
         if count > 0 {
-            notes.push(format!("{count} {what}"));
+            notes.push(format!("{what}: {count}"));
         }
     }
     notes

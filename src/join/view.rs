@@ -88,9 +88,11 @@ impl JoinView<'_> {
     /// The clock in sentences.
     fn clock_text(&self) -> String {
         let Some(offset) = &self.join.matches.offset else {
-            let none = self.join.matches.pairs.is_empty();
-            return if none { "not compared: no pair" } else { "no offset agrees with the pairs" }
-                .into();
+            let text = match self.join.matches.pairs.is_empty() {
+                true => "not compared: no command is on both sides",
+                false => "no offset agrees with the pairs",
+            };
+            return text.into();
         };
         let by = match self.clock {
             JoinClock::Same => return "same: both recordings have the clock of one boot".into(),

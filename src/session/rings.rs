@@ -48,8 +48,12 @@ impl Waiting {
         self.records.push((ns, begin..self.bytes.len()));
     }
 
-    /// Forgets what was passed on. Records of equal times keep their order.
+    /// Forgets what was passed on, once that is half of all: each record is moved at most once or twice. Records
+    /// of equal times keep their order.
     fn forget_passed(&mut self) {
+        if self.next * 2 < self.records.len() {
+            return;
+        }
         let (bytes, records) = (take(&mut self.bytes), take(&mut self.records));
         for (ns, at) in records.into_iter().skip(take(&mut self.next)) {
             self.push(ns, &bytes[at]);
@@ -59,7 +63,7 @@ impl Waiting {
     /// From now on, [`Waiting::next`] returns the records up to this time.
     fn release(&mut self, until_ns: u64) {
         self.until_ns = until_ns;
-        self.records.sort_by_key(|(ns, _)| *ns);
+        self.records[self.next..].sort_by_key(|(ns, _)| *ns);
     }
 
     fn next(&mut self) -> Option<&[u8]> {

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """guard.py RECORD RESULT... [--record]: exits with 3 if a command costs more than was recorded.
 
-Each RESULT is the JSON of bench.sh; of several, the lowest counts. RECORD has the accepted extra instructions
+Each RESULT is the JSON of bench.sh; of several, the median counts. RECORD has the accepted extra instructions
 per command on the CPU of the load ("in path"), for each of our modes. The limit is 5 % more than
 recorded. If the result is more than 5 % below, record it again. There is also a limit in "at_most",
 which --record leaves as it is.
 """
 import json
 import sys
+from statistics import median
 
 LIMIT = 0.05
 
@@ -19,7 +20,7 @@ def measured(path):
     lost = [t["tool"] for t in tools if t["lost"] or t["seen"] != t["issued"]]
     if lost:
         sys.exit(f"guard: commands were lost: {', '.join(lost)}")
-    figures = {t["tool"]: round(t["in_path"]) for t in tools}
+    figures = {t["tool"]: round(t["in_path"]["median"]) for t in tools}
     return {"kernel": result["about"]["kernel"], "in_path": figures}
 
 
@@ -33,7 +34,7 @@ def main():
     all_measured = [measured(result) for result in results]
     now = measured(results[0])
     for tool in now["in_path"]:
-        now["in_path"][tool] = min(m["in_path"][tool] for m in all_measured)
+        now["in_path"][tool] = median(m["in_path"][tool] for m in all_measured)
     with open(record, encoding="utf-8") as file:
         before = json.load(file)
     now["at_most"] = before["at_most"]

@@ -4,7 +4,7 @@
 #
 # QEMU's null device answers by the real clock. On a busy machine more commands complete before their
 # doorbell's program has run, which costs more. So the disk is slower than in bench.sh, and if a guest is
-# above a limit, one or two more are measured: the lowest counts.
+# above a limit, one or two more are measured, and the median counts.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

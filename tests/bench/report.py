@@ -168,7 +168,7 @@ class Bare:
             return fewest - bare
 
         kernel = sum(n for n in map(extra, names - programs) if n >= 1)
-        return round(statistics.median(sum(count[name] for name in programs) for count in counts) + kernel, 1)
+        return spread(sum(count[name] for name in programs) + kernel for count in counts)
 
 
 def medians(counters):
@@ -230,7 +230,7 @@ def cells(tool, counted):
     """A tool's cells after its name: the counts in `counted`, then all of MEASURED."""
     if "gone" in tool:
         return [STALLED if tool["gone"] == STALLED else "does not run here"] + [""] * (len(counted) + len(MEASURED) - 1)
-    instructions = [str(round(tool[key]["median"] if isinstance(tool[key], dict) else tool[key])) for key in counted]
+    instructions = [str(round(tool[key]["median"])) for key in counted]
     counts = ["?" if tool[key] is None else str(tool[key]) for key in ("seen", "lost", "issued")]
     memory = [f"{tool[key] * 1024 / 1e6:.1f}" for key in ("peak_rss_kib", "maps_kib")]
     return instructions + counts + [str(tool["start_ms"])] + memory

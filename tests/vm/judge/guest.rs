@@ -52,7 +52,7 @@ static PLACES: LazyLock<u32> = LazyLock::new(|| {
 
 /// Scripts whose guests take a minute or more, the longest first. They begin first, so that none of them
 /// runs at the end beside nothing.
-const LONG: &str = "recordings gone inflight arm64 large hostile tracewords serve top waits context \
+const LONG: &str = "recordings gone inflight arm64 large patterns hostile tracewords serve top waits context \
     tracestacks types tracefaults by counts who methods orders";
 
 /// The places that guests have, and the turns of those that wait.

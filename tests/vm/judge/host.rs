@@ -113,7 +113,7 @@ fn a_rejected_command_has_no_begin(outcome: &Outcome) {
     assert_eq!(number(join, "matched"), 21, "{join}");
     assert_eq!(number(join, "unmatched_guest"), 0, "{join}");
     let notes = join["notes"].to_string();
-    assert!(notes.contains("1 ends of the host side have no start"), "{join}");
+    assert!(notes.contains("ends without a start on the host side: 1"), "{join}");
     assert_parts(&lines, true, "rejected");
 }
 

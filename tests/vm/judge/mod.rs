@@ -75,11 +75,14 @@ mod machines;
 mod methods;
 mod nested;
 mod orders;
+mod patterns;
 mod plants;
 mod preempt;
 mod recorder;
 mod recordings;
 mod rings;
+#[path = "../../pattern/rule.rs"]
+mod rule;
 #[path = "../../top/screens.rs"]
 mod screens;
 mod serve;

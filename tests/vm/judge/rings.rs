@@ -30,7 +30,9 @@ fn all_cpus_of_two_rings(outcome: &Outcome) {
     // two of each tool
     assert_eq!(maps.matches(": ringbuf ").count(), 4, "{maps}");
     let run = TraceRun::read(outcome, "all", "json");
-    run.assert_nothing_lost_on_many_cpus(&[]);
+    run.assert_nothing_lost();
+    run.assert_in_order();
+    assert_eq!(run.entry("out_of_order"), 0);
     let [reads, writes, ..] = fio_counts(outcome, "all");
     assert_eq!(reads + writes, 8000);
     let io = |kind: &str| run.of(kind).filter(|e| e["qid"] != 0).count() as u64;
@@ -46,13 +48,14 @@ fn an_idle_ring_holds_back_nothing(outcome: &Outcome) {
     let shown: u64 = outcome.text("one", "shown").trim().parse().unwrap();
     assert_eq!(shown, 100, "shown before the end of the run");
     let run = TraceRun::read(outcome, "one", "json");
-    run.assert_nothing_lost_on_many_cpus(&[]);
+    run.assert_nothing_lost();
     assert_eq!(cpus(&run, "submit"), BTreeSet::from([15]));
 }
 
 fn rings_with_unequal_load_are_in_order(outcome: &Outcome) {
     let run = TraceRun::read(outcome, "skew", "json");
-    run.assert_nothing_lost_on_many_cpus(&[]);
+    run.assert_nothing_lost();
+    run.assert_in_order();
     assert_eq!(run.count("command"), counted(outcome, "skew")[1]);
     let light = run.of("command").filter(|e| e["cpu"] == 12).count();
     let heavy = run.of("command").filter(|e| e["cpu"] != 12).count();
