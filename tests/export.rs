@@ -141,7 +141,6 @@ proptest! {
 #[cfg(feature = "parquet")]
 mod parquet_file {
     use super::*;
-    use crate::testing::EventBuilder;
     use nvme_deep::view::export::parquet::Parquet;
     use parquet::basic::Compression;
     use parquet::file::reader::{FileReader, SerializedFileReader};
@@ -175,7 +174,8 @@ mod parquet_file {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(64))]
+        // a debug build of the Parquet writer takes 0.3 s per case
+        #![proptest_config(ProptestConfig::with_cases(16))]
 
         #[test]
         fn parquet_has_the_values_of_csv(stage_set in stage_sets(), events in all_events()) {
@@ -191,18 +191,6 @@ mod parquet_file {
                 }
             }
         }
-    }
-
-    #[test]
-    fn row_groups_are_bounded() {
-        let event = EventBuilder::read().at(1 << 40).unfinished(1);
-        let mut out = vec![];
-        let mut sink = Parquet::new(&mut out).unwrap();
-        assert_eq!(feed(&mut sink, StageSet::Total, &vec![event; 70_000]), 70_000);
-        drop(sink);
-        let reader = SerializedFileReader::new(bytes::Bytes::from(out)).unwrap();
-        let rows: Vec<i64> = reader.metadata().row_groups().iter().map(|g| g.num_rows()).collect();
-        assert_eq!(rows, [65536, 70_000 - 65536]);
     }
 }
 

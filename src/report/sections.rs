@@ -258,7 +258,11 @@ fn summary<K>(all: &[Shown<'_, K>], html: &mut Html) {
     let mut heads: Vec<String> = Vec::new();
     let mut table = Vec::new();
     for shown in all {
-        let cells: Vec<Cell<'_>> = VIEW.cells(shown, has_stages);
+        let mut cells: Vec<Cell<'_>> = VIEW.cells(shown, has_stages);
+        if has_stages {
+            // beside the bar, where a narrow window shows it
+            cells[names..].rotate_right(1);
+        }
         heads = cells.iter().map(|(head, _)| (*head).to_owned()).collect();
         // the bar has the other places
         let first = |(head, text): &Cell<'_>| match *head {

@@ -211,7 +211,7 @@ super::on_kernels! {
         controllers_go_and_come the_unit_has_the_capabilities_that_all_hooks_need
         the_textfile_is_written_and_removed what_is_wrong_is_one_sentence
     ] {
-        on_6_12 "6.12" | only_in_test_all on_5_10 "5.10" on_6_1 "6.1" on_7_x "7.x"
+        | only_in_test_all on_5_10 "5.10" on_6_1 "6.1" on_6_12 "6.12" on_7_x "7.x"
         on_6_12_arm64 "6.12-arm64"
     }
 }
