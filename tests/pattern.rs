@@ -31,16 +31,15 @@ fn count(row: &Value) -> u64 {
 
 #[test]
 fn the_rows_are_those_of_the_rule_on_the_trace() {
-    for name in
-        ["exports/mixed", "exports/complete", "exports/none", "recordings/5.10", "recordings/6.12"]
-    {
+    let unfiltered = ["exports/complete", "exports/none", "recordings/5.10", "recordings/6.12"];
+    let filtered =
+        ["", "--opcode read,write", "--no-admin"].map(|filter| ("exports/mixed", filter));
+    for (name, filter) in unfiltered.map(|name| (name, "")).into_iter().chain(filtered) {
         let path = format!("tests/{name}.nvd");
-        for filter in ["", "--opcode read,write", "--no-admin"] {
-            let trace = run(&format!("trace --json --events {filter} --from {path}"));
-            let report = reports(&format!("{filter} --from {path}")).remove(0);
-            let rows = same_rows(&report, &of_trace(&trace.out));
-            assert!(rows > 0, "{name} {filter}: {report}");
-        }
+        let trace = run(&format!("trace --json --events {filter} --from {path}"));
+        let report = reports(&format!("{filter} --from {path}")).remove(0);
+        let rows = same_rows(&report, &of_trace(&trace.out));
+        assert!(rows > 0, "{name} {filter}: {report}");
     }
 }
 
@@ -93,8 +92,6 @@ fn commands_that_are_forgotten_are_counted() {
     let report = reports(&format!("--from {file}")).remove(0);
     assert_eq!(report["forgotten"], most, "{report}");
     let says = format!("too small depths: {most} commands without an end were forgotten");
-    let text = pattern(&format!("--from {file}")).out;
-    assert!(text.contains(&says), "{text}");
     let ran = run(&format!("heatmap --y inflight -o - --from {file}"));
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     assert!(ran.err.contains(&says), "{}", ran.err);

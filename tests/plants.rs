@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
+use std::sync::{Arc, Mutex, OnceLock};
 
 use nvme_deep::diagnose::RULES;
 use serde_json::Value;
@@ -30,10 +31,17 @@ fn recordings() -> Vec<String> {
     all
 }
 
+/// What the program says of a recording; it runs once for all tests.
 fn diagnosis(name: &str, options: &[&str]) -> Value {
-    let path = root().join(format!("tests/recordings/diagnose/{name}.nvd"));
-    let program = Path::new(env!("CARGO_BIN_EXE_nvme-deep"));
-    crate::planted::diagnosis(program, &path, options)
+    type Said = Arc<OnceLock<Value>>;
+    static SAID: Mutex<BTreeMap<String, Said>> = Mutex::new(BTreeMap::new());
+    let key = [&[name], options].concat().join(" ");
+    let said = Arc::clone(SAID.lock().unwrap().entry(key).or_default());
+    let run = || {
+        let path = root().join(format!("tests/recordings/diagnose/{name}.nvd"));
+        crate::planted::diagnosis(Path::new(env!("CARGO_BIN_EXE_nvme-deep")), &path, options)
+    };
+    said.get_or_init(run).clone()
 }
 
 /// Over TCP nothing separates the device from the network: its part is between two bounds, and no rule
