@@ -568,9 +568,7 @@ pub fn stack_frames(value: &[u8]) -> Result<Vec<u64>, DecodeError> {
 
 #[cfg(test)]
 mod tests {
-    use super::skel::types::nd_beside;
     use super::*;
-    use crate::model::command_class::{Announcement, Conditions};
     use crate::model::counters::Count;
     use crate::model::group::{ByWord, size_exponent};
     use crate::model::histogram::index;
@@ -605,24 +603,6 @@ mod tests {
     }
 
     #[test]
-    fn conditions_have_the_bits_of_the_programs() {
-        let (irq, idle) = (nd_beside::ND_BESIDE_IRQ.0, nd_beside::ND_BESIDE_IDLE.0);
-        let (known, soft) = (nd_beside::ND_BESIDE_KNOWS_SOFTIRQ.0, nd_beside::ND_BESIDE_SOFTIRQ.0);
-        for (bits, idle, softirq, announced) in [
-            (irq, Some(false), None, None),
-            (irq | idle, Some(true), None, None),
-            (known, None, Some(false), None),
-            (known | soft, None, Some(true), None),
-            (nd_beside::ND_BESIDE_RUNG.0, None, None, Some(Announcement::Rung)),
-            (nd_beside::ND_BESIDE_ELIDED.0, None, None, Some(Announcement::Elided)),
-        ] {
-            let found = Conditions::from_bits(bits as u8);
-            let all = (found.cpu_idle(), found.in_softirq(), found.announcement());
-            assert_eq!(all, (idle, softirq, announced), "{bits:#x}");
-        }
-    }
-
-    #[test]
     fn the_maximum_of_a_shared_cell_is_an_estimate() {
         let mut words = vec![0_u64; cell_bytes(StageSet::Total) / 8];
         let hist = CELL_HEAD / 8;
@@ -634,17 +614,6 @@ mod tests {
             assert_eq!(cell.hists[0].max(), Some(1000));
             assert_eq!(cell.hists[0].max_exact(), !shared);
         }
-    }
-
-    #[test]
-    fn slots_decode_with_and_without_their_last_part() {
-        let mut slot = [0; SLOT_ORIGIN];
-        slot[SLOT_STATE * 8..][..8].fill(STATE_OPEN);
-        for size in [SLOT_TRACE, SLOT_FULL, SLOT_ORIGIN] {
-            assert!(open_command(&slot[..size]).is_ok(), "{size}");
-        }
-        assert!(open_command(&slot[..SLOT_TRACE - 1]).is_err());
-        assert_eq!(stack_frames(&bytes(&[2, 10, 20, 30])), Ok(vec![10, 20]));
     }
 
     #[test]

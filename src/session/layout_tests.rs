@@ -248,15 +248,3 @@ fn tables_have_an_entry_for_each_number_of_a_cpu() {
     assert_eq!((found.possible, found.online), (12, 3));
     assert_eq!(found.present, [0, 1, 2, 3, 8]);
 }
-
-/// Each CPU keeps up to 128 entries of an LRU map to itself.
-#[test]
-fn maps_that_forget_grow_with_the_cpus() {
-    let bytes = |cpus, selects: bool| {
-        let mut settings = Settings::of(StageSet::Total);
-        settings.filter.pids = selects.then_some(1).into_iter().collect();
-        Layout::new(&settings, &capacity(cpus, 1024), &[]).bytes
-    };
-    let of_submitters = |cpus| bytes(cpus, true) - bytes(cpus, false);
-    assert!(of_submitters(2) > 0 && of_submitters(256) > 2 * of_submitters(2));
-}
