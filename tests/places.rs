@@ -1,29 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Runs the unmodified C of bpf/include on models of the kernel.
-//!
-//! tests/places/harness.c: controllers and namespaces are added and removed, and their memory is
-//! reused. Each command must be attributed to its own controller and have its own start, whatever
-//! the hooks have cached about hardware queues.
-//!
-//! tests/places/faults.c: the kernel skips programs. Each command must be counted once, and have
-//! only its own points.
-//!
-//! tests/places/former.c: a program is preempted while it looks at the former slot of a request. The
-//! slot may have another command by then, which must stay in it. Also flushes whose programs are skipped.
-//!
-//! tests/places/chosen.c: a controller that the filter leaves out, CPUs that share cells, and batches.
-//!
-//! tests/places/submitters.c: bios wait, are split, and reuse memory. Each request must have the task
-//! that submitted its bio.
-//!
-//! tests/places/bios.c: bios wait, are split, and reuse memory. Each request must have the times of its
-//! bio.
-//!
-//! tests/places/ticks.c: the timer of a CPU is late, and the CPU is offline for some time.
-//!
-//! tests/places/nested.c: a program is interrupted by itself. No addition may be lost.
-//!
-//! tests/places/rows.c: few rows for many patterns of points. Each command must have a row.
+//! The head of each file in tests/places says what it models.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -68,6 +68,14 @@ pub fn of<'a>(lines: &'a [Value], kind: &str) -> Vec<&'a Value> {
     lines.iter().filter(|line| line["type"] == kind).collect()
 }
 
+/// A command is the one that was issued, by the truth of a driver or a target.
+pub fn assert_issued(command: &Value, truth: &Value) {
+    let (fields, what) = (&command["fields"], format!("{command} {truth}"));
+    let found = [&command["qid"], &command["cid"], &command["opcode_value"], &fields["slba"]];
+    assert_eq!(found, ["qid", "cid", "opcode", "slba"].map(|key| &truth[key]), "{what}");
+    assert_eq!(fields["nlb"], truth["nlb"], "{what}");
+}
+
 /// A running `host ...`.
 pub struct Tool {
     running: Running,

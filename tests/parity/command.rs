@@ -221,18 +221,11 @@ fn answers(cases: &[Case]) -> Vec<Answer> {
     cases.iter().zip(lines).map(|(c, l)| read(c, &l)).collect()
 }
 
-/// Each command must lose `point`. `counted`: expected late doorbells, early irqs, negatives.
-fn each_loses(cases: &[Case], point: Point, counted: [u64; 3]) {
-    for (case, answer) in cases.iter().zip(answers(cases)) {
-        assert_eq!(answer.pattern, all_but(case, &[point]), "{case:?}");
-        let got = [answer.late_doorbell, answer.early_irq, answer.negative];
-        assert_eq!(got, counted, "late doorbell, early irq, negative: {case:?}");
-    }
-}
-
 #[test]
 fn points_in_order_are_all_kept_and_nothing_is_counted() {
     let mut all = cases(&WAYS, 5000, 10, |_, _| true);
+    // without an end hook, fine stages stop at the completion
+    all.extend(cases(&[(StageSet::Fine, Way::Completed)], 2000, 18, |_, _| true));
     // a clock with steps of 40 ns gives several points the same time: stages of 0 ns
     all.extend(cases(&WAYS, 500, 30, |points, _| {
         let now = points[SetupOut as usize];
@@ -269,49 +262,58 @@ fn a_command_that_was_not_seen_everywhere_keeps_the_intervals_that_were() {
 }
 
 #[test]
-fn a_doorbell_after_the_cqe_is_the_late_return_of_the_submitter() {
-    let cases = cases(&WAYS[1..], 3000, 11, |points, random| {
-        points[Doorbell as usize] = points[Cqe as usize] + 1 + random.step(30);
-        points[Cqe as usize] != 0
-    });
-    each_loses(&cases, Doorbell, [1, 0, 0]);
-}
-
-#[test]
-fn a_doorbell_after_the_completion_is_late_where_no_cqe_was_seen() {
-    let cases = cases(&WAYS[1..], 3000, 12, |points, random| {
-        points[Doorbell as usize] = points[Complete as usize] + 1 + random.step(30);
-        points[Cqe as usize] == 0
-    });
-    each_loses(&cases, Doorbell, [1, 0, 0]);
-}
-
-#[test]
-fn an_interrupt_before_the_doorbell_was_already_running_for_others() {
-    let cases = cases(&WAYS[3..], 3000, 13, |points, random| {
-        points[Irq as usize] = points[Doorbell as usize].saturating_sub(1 + random.step(40));
-        points[Doorbell as usize] != 0 && points[Cqe as usize] != 0
-    });
-    each_loses(&cases, Irq, [0, 1, 0]);
-}
-
-#[test]
-fn a_start_after_the_setup_is_counted_negative() {
-    let cases = cases(&WAYS[1..], 3000, 14, |points, random| {
-        points[Start as usize] = points[SetupOut as usize] + 1 + random.step(30);
-        true
-    });
-    each_loses(&cases, Start, [0, 0, 1]);
-}
-
-#[test]
-fn a_cqe_before_the_setup_is_counted_negative() {
-    let cases = cases(&WAYS[1..], 3000, 15, |points, random| {
-        points[Cqe as usize] = points[SetupOut as usize] - 1 - random.step(30);
-        points[Irq as usize] = 0;
-        true
-    });
-    each_loses(&cases, Cqe, [0, 0, 1]);
+fn a_point_out_of_order_is_dropped_and_counted_by_its_rule() {
+    type Change = fn(&mut Points, &mut Random) -> bool;
+    let all: [(&str, &[(StageSet, Way)], Point, [u64; 3], Change); 5] = [
+        (
+            "a doorbell after the CQE: the submitter's late return",
+            &WAYS[1..],
+            Doorbell,
+            [1, 0, 0],
+            |points, random| {
+                points[Doorbell as usize] = points[Cqe as usize] + 1 + random.step(30);
+                points[Cqe as usize] != 0
+            },
+        ),
+        (
+            "a doorbell after the completion, without a CQE",
+            &WAYS[1..],
+            Doorbell,
+            [1, 0, 0],
+            |points, random| {
+                points[Doorbell as usize] = points[Complete as usize] + 1 + random.step(30);
+                points[Cqe as usize] == 0
+            },
+        ),
+        (
+            "an interrupt that already ran for others",
+            &WAYS[3..],
+            Irq,
+            [0, 1, 0],
+            |points, random| {
+                points[Irq as usize] =
+                    points[Doorbell as usize].saturating_sub(1 + random.step(40));
+                points[Doorbell as usize] != 0 && points[Cqe as usize] != 0
+            },
+        ),
+        ("a start after the setup", &WAYS[1..], Start, [0, 0, 1], |points, random| {
+            points[Start as usize] = points[SetupOut as usize] + 1 + random.step(30);
+            true
+        }),
+        ("a CQE before the setup", &WAYS[1..], Cqe, [0, 0, 1], |points, random| {
+            points[Cqe as usize] = points[SetupOut as usize] - 1 - random.step(30);
+            points[Irq as usize] = 0;
+            true
+        }),
+    ];
+    for (seed, (what, ways, point, counted, change)) in (11..).zip(all) {
+        let cases = cases(ways, 3000, seed, change);
+        for (case, answer) in cases.iter().zip(answers(&cases)) {
+            assert_eq!(answer.pattern, all_but(case, &[point]), "{what}: {case:?}");
+            let got = [answer.late_doorbell, answer.early_irq, answer.negative];
+            assert_eq!(got, counted, "late doorbell, early irq, negative; {what}: {case:?}");
+        }
+    }
 }
 
 #[test]
@@ -343,14 +345,6 @@ fn whatever_the_order_each_dropped_point_is_counted_once_and_by_its_rule() {
         let early = case.at(Irq) != 0 && case.at(Irq) < case.at(before.unwrap_or(SetupOut));
         assert_eq!(answer.early_irq, u64::from(early), "{case:?} {answer:?}");
         assert!(!early || !kept(Irq), "{case:?}");
-    }
-}
-
-#[test]
-fn a_fine_cut_without_an_end_hook_stops_at_the_completion() {
-    let cases = cases(&[(StageSet::Fine, Way::Completed)], 2000, 18, |_, _| true);
-    for (case, answer) in cases.iter().zip(answers(&cases)) {
-        assert_eq!(answer.pattern, all_but(case, &[]), "{case:?}");
     }
 }
 

@@ -2,20 +2,15 @@
 //! `--disk` and `--cgroup` select exactly the commands that they name; `--exec`.
 
 use super::guest::{Outcome, Suite};
-use super::json::{ToolRun, list, number, text};
+use super::json::{ToolRun, counts_of, list, number, text};
 use super::trace_read::TraceRun;
 
 const CHOSEN: Suite = Suite::of("chosen", &["nvme_file nvme0 134217728", "nvme_null nvme1 0"]);
 
 /// Reads and writes of a disk or partition that the kernel counted.
 fn counted(outcome: &Outcome, case: &str, name: &str) -> [u64; 2] {
-    let look = |when: &str| -> Vec<u64> {
-        let stat = outcome.text(case, &format!("stat.{name}.{when}"));
-        let words = stat.split_whitespace();
-        words.map(|n| n.parse().unwrap()).collect()
-    };
-    let (before, after) = (look("before"), look("after"));
-    [0, 4].map(|field| after[field] - before[field])
+    let [reads, writes, ..] = counts_of(outcome, case, &format!("stat.{name}"));
+    [reads, writes]
 }
 
 /// Reads and writes that a run counted.

@@ -290,8 +290,13 @@ pub fn fio_counts(outcome: &Outcome, case: &str) -> [u64; 4] {
 
 /// The kernel's counts between the two readings of `stat`: reads, writes, discards, flushes.
 pub fn kernel_counts(outcome: &Outcome, case: &str) -> [u64; 4] {
+    counts_of(outcome, case, "stat")
+}
+
+/// The same of a disk or partition whose readings have this name.
+pub fn counts_of(outcome: &Outcome, case: &str, name: &str) -> [u64; 4] {
     let look = |when: &str| -> Vec<u64> {
-        let stat = outcome.text(case, &format!("stat.{when}"));
+        let stat = outcome.text(case, &format!("{name}.{when}"));
         stat.split_whitespace().map(|n| n.parse().unwrap()).collect()
     };
     let (before, after) = (look("before"), look("after"));
