@@ -572,7 +572,6 @@ mod tests {
     use crate::model::counters::Count;
     use crate::model::group::{ByWord, size_exponent};
     use crate::model::histogram::index;
-    use crate::nvme::opcode::{Opcode, QueueKind};
     use crate::probe::catalog::CATALOG;
 
     fn bytes(words: &[u64]) -> Vec<u8> {
@@ -630,24 +629,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_key_has_the_parts_that_were_asked_for() {
-        let mut key = [0; size_of::<nd_group>()];
-        key[offset_of!(nd_group, tgid)] = 7;
-        key[offset_of!(nd_group, size)] = 13;
-        key[offset_of!(nd_group, opcode)] = 2;
-        let of = |key: &[u8]| group_of(key, &[By::Process, By::Size(SizeLimits::EACH), By::Opcode]);
-        let read = Opcode { queue: QueueKind::Io, code: 2 };
-        let rest = [KeyPart::Size(Some(12)), KeyPart::Opcode(read)];
-        for (unknown, first) in [(0, KeyPart::Process(7)), (1, KeyPart::Unknown)] {
-            key[offset_of!(nd_group, unknown)] = unknown;
-            let found = of(&key).unwrap();
-            assert_eq!((&found[0], &found[1..]), (&first, &rest[..]));
-        }
-        assert!(of(&key[1..]).is_err());
-        assert_eq!(group_row(&group_row_bytes(9)).unwrap().number, 9);
-    }
-
     /// A CPU with this many gaps; gap n begins at 10 n and ends at 10 n + 4.
     fn cpu(gaps: u64) -> Vec<u8> {
         let mut words = vec![0; ACTIVITY_BYTES / 8];
@@ -675,18 +656,5 @@ mod tests {
         assert_eq!((to.gaps.len(), to.gaps_lost), (64, 34));
         assert_eq!((sum.unmapped.bytes, sum.early_interrupts), (600, 14));
         assert_eq!(add_activity(3, &[0; 96], 0, &mut sum, &mut to), Err(DecodeError));
-    }
-
-    #[test]
-    fn the_counters_of_a_disk_add_up_over_the_cpus() {
-        let (mut waits, mut splits) = (TagWaits::default(), Splits::default());
-        for max in [900, 300] {
-            add_disk(&mut waits, &mut splits, &bytes(&[5, 2, 1000, max, 7])).unwrap();
-        }
-        assert_eq!((waits.requests, waits.waited), (10, 4));
-        assert_eq!((waits.sum_ns, waits.max_ns), (2000, 900));
-        assert_eq!(splits.count, 14);
-        assert_eq!(disk_name(b"nvme0n1\0\0\0\0\0\0\0\0\0"), "nvme0n1");
-        assert_eq!(disk_name(b"nvme0123456789ab"), "nvme0123456789ab");
     }
 }

@@ -127,20 +127,6 @@ fn maps_stay_within_the_memory_or_have_their_least_size() {
     }
 }
 
-#[test]
-fn groups_of_16_cpus_and_full_stages_of_128_have_their_own_cells() {
-    let by_process = by(&[By::Process], StageSet::Basic);
-    for (settings, cpus, gib, count, least_rows) in
-        [(by_process, 16, 16, 2, 256), (Settings::of(StageSet::Full), 128, 256, 8, 64)]
-    {
-        let all = controllers(count, cpus + 1, 1024);
-        let layout = Layout::new(&settings, &capacity(cpus, gib), &all);
-        let Cells { rows, groups, .. } = layout.cells;
-        assert!(groups == cpus + 1 && rows >= least_rows, "{groups} x {rows}");
-        assert_eq!(layout.remark().unwrap(), None);
-    }
-}
-
 /// Virtual machines report many CPUs, and have few of them.
 #[test]
 fn cpus_that_are_not_present_share_one_group() {

@@ -60,19 +60,6 @@ fn every_command_has_its_place_or_the_run_is_degraded() {
     assert_eq!(ledger.degraded(), ["1 command without a known end"]);
 }
 
-#[test]
-fn skipped_programs_degrade_where_nothing_shows_their_commands() {
-    let mut misses = vec![0; CATALOG.len()];
-    misses[hook_number("complete_btf")] = 2;
-    let mut plan = plan();
-    let ledger = Ledger::new(&plan, &counters(0, 0, &[]), &misses, 0, None);
-    assert_eq!(ledger.recursion_misses, 2);
-    assert!(ledger.degraded().is_empty());
-    plan.recovers = false;
-    let ledger = Ledger::new(&plan, &counters(0, 0, &[]), &misses, 0, None);
-    assert_eq!(ledger.degraded(), ["2 program runs skipped by the kernel"]);
-}
-
 /// 100 commands. The setup of 3 of them and the completion of 4 of them were skipped.
 #[test]
 fn what_was_skipped_and_found_is_in_the_sums() {
@@ -119,25 +106,6 @@ fn what_a_second_instance_has_seen_is_not_missed() {
         c.hits[second] = acted;
         let ledger = Ledger::new(&plan, &c, &misses, 0, None);
         assert_eq!(ledger.recursion_misses, lost, "{skipped:?} {acted}");
-    }
-}
-
-#[test]
-fn where_losses_are_not_counted_nothing_is_called_exact() {
-    let mut facts = everything();
-    let policy = Policy { only: Some(Method::Kprobe), ..Policy::default() };
-    for (counted, accuracy) in [(true, Accuracy::Exact), (false, Accuracy::Unknown)] {
-        facts.misses_counted = counted;
-        let plan = planned(StageSet::Total, &facts, &policy).unwrap();
-        let mut c = Counters { hits: vec![0; CATALOG.len()], ..Counters::default() };
-        c.hits[hook_number("setup_out_kretprobe")] = 10;
-        c.hits[hook_number("setup_in_kprobe")] = 10;
-        c.hits[hook_number("complete_kprobe")] = 4;
-        c.hits[hook_number("complete_batch_kprobe")] = 6;
-        let ledger = Ledger::new(&plan, &c, &[], 10, Some(Scan::default()));
-        assert_eq!((ledger.seen, ledger.completions), (10, 10));
-        assert!(ledger.balance.unwrap().balanced);
-        assert_eq!(ledger.accuracy(), accuracy);
     }
 }
 
