@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::binary::{objects, run};
+use crate::live::of;
 
 /// The report of an import, and the lines of `view --json` of its recording.
 fn imported(text: &str, view: &str) -> (Value, Vec<Value>) {
@@ -21,14 +22,7 @@ fn imported(text: &str, view: &str) -> (Value, Vec<Value>) {
     let shown = run(&format!("import {from}"));
     let wide = shown.out.lines().find(|line| line.chars().count() > 80);
     assert_eq!(wide, None);
-    let ran = run(&format!("{view} --json --from {to}"));
-    assert_eq!(ran.code, Some(0), "{}", ran.err);
-    let lines = ran.out.lines().map(|line| serde_json::from_str(line).unwrap());
-    (report, lines.collect())
-}
-
-fn of<'a>(lines: &'a [Value], kind: &str) -> Vec<&'a Value> {
-    lines.iter().filter(|line| line["type"] == kind).collect()
+    (report, objects(&format!("{view} --json --from {to}")))
 }
 
 /// An object has at least these fields, and its objects theirs.
@@ -278,15 +272,14 @@ fn spdk_gives_the_states_of_each_request() {
     let dir = TempDir::new().unwrap();
     let file = dir.path().join("text").display().to_string();
     fs::write(&file, text).unwrap();
-    let report: Value = serde_json::from_str(&run(&format!("import {file} --json")).out).unwrap();
+    let report = objects(&format!("import {file} --json")).remove(0);
     let states = report["states"].as_array().unwrap().iter();
     let states: Vec<_> =
         states.map(|s| (s["state"].as_str().unwrap(), s["max_ns"].as_u64().unwrap())).collect();
     assert_eq!(states[1..3], [("RDMA_REQ_EXECUTING", 162), ("RDMA_REQ_EXECUTED", 334)]);
     lacks(&report, "no ids");
     assert_eq!(kinds(&report), [("something else", 1)]);
-    let report = run("import tests/host/spdk_trace.json --json").out;
-    let report: Value = serde_json::from_str(&report).unwrap();
+    let report = objects("import tests/host/spdk_trace.json --json").remove(0);
     assert_eq!(report["states"].as_array().unwrap().len() as u64, 6, "{report}");
     run(&format!("import {file} -o {file}.nvd")).refuses(2, "no commands to record");
 }
@@ -462,7 +455,7 @@ fn a_line_of_a_megabyte_is_not_understood_and_takes_no_minutes() {
     let dir = TempDir::new().unwrap();
     let from = dir.path().join("text").display().to_string();
     fs::write(&from, text).unwrap();
-    let report: Value = serde_json::from_str(&run(&format!("import {from} --json")).out).unwrap();
+    let report = objects(&format!("import {from} --json")).remove(0);
     assert_eq!(report["ledger"]["matched"], 1, "{report}");
     assert_eq!(kinds(&report).iter().map(|(_, count)| count).sum::<u64>(), 2, "{report}");
 }

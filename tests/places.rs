@@ -204,27 +204,17 @@ fn commands_are_chosen_and_counted_on_any_cpu() {
     }
 }
 
+/// A missed command has no doorbell after its end. A CQE is not that of the command before: it shows that the
+/// slot's command is over, if the next setup was skipped as well.
 #[test]
-fn a_missed_command_has_no_doorbell_after_its_end() {
-    let harness = &*FAULTS;
-    for mode in 1..3 {
-        let ignoring = ["cqe_btf", "cqe_second", "complete_btf"];
-        for seed in 0..8 {
-            let run = Faults::often(harness, [seed, mode, 7, 3], &ignoring);
-            assert!(run.is_true() && run.unmeasured > 100, "{mode}: {run:?}");
-        }
-    }
-}
-
-/// A CQE shows that the slot's command is over, if the next setup was skipped as well.
-#[test]
-fn a_cqe_is_not_that_of_the_command_before() {
-    let harness = &*FAULTS;
-    let ignoring = ["setup_out_btf", "complete_btf"];
-    for mode in 0..3 {
-        for seed in 0..8 {
-            let run = Faults::often(harness, [seed, mode, 7, 4], &ignoring);
-            assert!(run.is_true() && run.unmeasured > 1000, "{mode}: {run:?}");
+fn what_is_skipped_often_gives_no_point_to_another_command() {
+    for (modes, ignoring, every, least) in [
+        (1..3, &["cqe_btf", "cqe_second", "complete_btf"][..], 3, 100),
+        (0..3, &["setup_out_btf", "complete_btf"], 4, 1000),
+    ] {
+        for (mode, seed) in modes.flat_map(|mode| (0..8).map(move |seed| (mode, seed))) {
+            let run = Faults::often(&FAULTS, [seed, mode, 7, every], ignoring);
+            assert!(run.is_true() && run.unmeasured > least, "{ignoring:?}, {mode}: {run:?}");
         }
     }
 }

@@ -13,20 +13,10 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::binary::run;
-use crate::live::{Running, Tool, lines, needs, of, wait_for};
+use crate::live::{Running, Tool, compile, lines, needs, of, wait_for};
 
 const COUNT: usize = 60;
-
-/// Compiles the target.
-fn compile(dir: &Path, name: &str, more: &[&str]) -> PathBuf {
-    let program = dir.join(name);
-    let mut cc = Command::new("cc");
-    cc.args(["-O2", "-Wall", "-Werror", "-Wno-unused-parameter"]);
-    cc.arg("tests/host/target.c").args(more).arg("-o").arg(&program);
-    let done = cc.current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
-    assert!(done.status.success(), "{done:?}");
-    program
-}
+const SOURCE: &str = "target.c";
 
 /// A running target.
 struct Target {
@@ -64,7 +54,8 @@ impl Target {
 
 /// A target with the layout of the last release, and `host` with these words on it.
 fn started(dir: &TempDir, words: &str) -> (Target, Tool) {
-    let target = Target::start(dir.path(), &compile(dir.path(), "target", &["-DLAYOUT=2401"]));
+    let target =
+        Target::start(dir.path(), &compile(SOURCE, dir.path(), "target", &["-DLAYOUT=2401"]));
     let tool = Tool::start(dir.path(), "tool", &format!("host {words} --pid {}", target.pid()));
     (target, tool)
 }
@@ -110,7 +101,7 @@ fn every_command_is_seen_in_the_layout_of_each_release() {
     needs!("cc");
     let dir = TempDir::new().unwrap();
     for layout in ["2305", "2309", "2401"] {
-        let program = compile(dir.path(), layout, &[&format!("-DLAYOUT={layout}")]);
+        let program = compile(SOURCE, dir.path(), layout, &[&format!("-DLAYOUT={layout}")]);
         let mut target = Target::start(dir.path(), &program);
         let pid = target.pid();
         let tool = Tool::start(dir.path(), layout, &format!("host trace -jv --pid {pid}"));
@@ -124,7 +115,12 @@ fn every_command_is_seen_in_the_layout_of_each_release() {
 fn a_library_is_probed_and_the_backend_can_be_left_out() {
     needs!("cc");
     let dir = TempDir::new().unwrap();
-    compile(dir.path(), "libspdk_nvmf.so", &["-DLAYOUT=2401", "-DLIBRARY", "-shared", "-fPIC"]);
+    compile(
+        SOURCE,
+        dir.path(),
+        "libspdk_nvmf.so",
+        &["-DLAYOUT=2401", "-DLIBRARY", "-shared", "-fPIC"],
+    );
     let main = dir.path().join("main.c");
     fs::write(&main, "int serve(unsigned);\nint main(void) { return serve(60); }\n").unwrap();
     let program = dir.path().join("main");
@@ -206,12 +202,12 @@ fn what_cannot_be_traced_is_refused() {
         run(&format!("host {command} --pid 4194304")).refuses(2, "no process 4194304");
     }
     // only what is exported is left
-    let stripped = compile(dir.path(), "stripped", &["-DLAYOUT=2401", "-rdynamic", "-s"]);
+    let stripped = compile(SOURCE, dir.path(), "stripped", &["-DLAYOUT=2401", "-rdynamic", "-s"]);
     let target = Target::start(dir.path(), &stripped);
     let pid = target.pid();
     let tool = Tool::start(dir.path(), "stripped", &format!("host trace --pid {pid}"));
     tool.stop();
-    let stripped = compile(dir.path(), "all", &["-DLAYOUT=2401", "-s"]);
+    let stripped = compile(SOURCE, dir.path(), "all", &["-DLAYOUT=2401", "-s"]);
     let target = Target::start(dir.path(), &stripped);
     let words = format!("host trace --pid {} --duration 1s", target.pid());
     run(&words).refuses(2, "is no target");

@@ -39,6 +39,19 @@ macro_rules! needs {
 }
 pub(crate) use needs;
 
+/// Compiles a source of tests/host to a program or library in a directory.
+pub fn compile(source: &str, dir: &Path, name: &str, more: &[&str]) -> PathBuf {
+    let program = dir.join(name);
+    let mut cc = Command::new("cc");
+    cc.args(["-O2", "-Wall", "-Werror", "-Wno-unused-parameter"])
+        .arg(format!("tests/host/{source}"));
+    let done =
+        cc.args(more).arg("-o").arg(&program).current_dir(env!("CARGO_MANIFEST_DIR")).output();
+    let done = done.unwrap();
+    assert!(done.status.success(), "{done:?}");
+    program
+}
+
 /// Ends with the test.
 pub struct Running(pub Child);
 

@@ -196,7 +196,7 @@ fn cases(
     seed: u64,
     change: impl Fn(&mut Points, &mut Random) -> bool,
 ) -> Vec<Case> {
-    let mut random = Random(seed);
+    let mut random = Random::of(seed);
     let mut cases = vec![];
     for &(stage_set, way) in ways {
         for i in 0..n {
@@ -327,7 +327,7 @@ fn whatever_the_order_each_dropped_point_is_counted_once_and_by_its_rule() {
         out != 0 && out <= complete
     });
     // shuffling may have given a time to a point that this stage set does not have
-    let mut random = Random(17);
+    let mut random = Random::of(17);
     let cases: Vec<Case> =
         cases.into_iter().map(|c| Case::new(c.stage_set, c.way, c.points, &mut random)).collect();
     for (case, answer) in cases.iter().zip(answers(&cases)) {
@@ -353,7 +353,7 @@ fn a_completion_before_the_setup_is_counted_negative_and_no_latency_of_centuries
     for (stage_set, way) in WAYS {
         let mut points = [0; Point::ALL.len()];
         (points[SetupOut as usize], points[Complete as usize]) = (5000, 4000);
-        let case = Case::new(stage_set, way, points, &mut Random(19));
+        let case = Case::new(stage_set, way, points, &mut Random::of(19));
         let line = &ask(&[case.question()])[0];
         let words: Vec<&str> = line.split(' ').collect();
         assert_eq!(words[6 + Count::Negative as usize], "1", "{case:?}");

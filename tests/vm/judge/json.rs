@@ -88,6 +88,20 @@ impl ToolRun {
         Self { last, reports, commands, talk }
     }
 
+    /// A run whose ledger balances, with nothing lost.
+    pub fn exact(outcome: &Outcome, case: &str, name: &str) -> Self {
+        let run = Self::read(outcome, case, name);
+        run.assert_exact(&format!("{case} {name}"));
+        run
+    }
+
+    /// The same, in which [stages and rows add up](assert_sums).
+    pub fn summed(outcome: &Outcome, case: &str, name: &str) -> Self {
+        let run = Self::exact(outcome, case, name);
+        assert_sums(&run, &format!("{case} {name}"));
+        run
+    }
+
     /// A run whose ledger balances.
     pub fn balanced(outcome: &Outcome, case: &str, name: &str) -> Self {
         let run = Self::read(outcome, case, name);
@@ -286,6 +300,18 @@ pub fn fio_counts(outcome: &Outcome, case: &str) -> [u64; 4] {
         }
     }
     sum
+}
+
+/// Commands and bytes of each job of fio, sorted.
+pub fn jobs(outcome: &Outcome, case: &str) -> Vec<(u64, u64)> {
+    let fio: Value = serde_json::from_str(&outcome.text(case, "jobs.fio")).unwrap();
+    let of = |job: &Value| {
+        let sum = |field| number(&job["read"], field) + number(&job["write"], field);
+        (sum("total_ios"), sum("io_bytes"))
+    };
+    let mut jobs: Vec<_> = list(&fio, "jobs").iter().map(of).collect();
+    jobs.sort_unstable();
+    jobs
 }
 
 /// The kernel's counts between the two readings of `stat`: reads, writes, discards, flushes.

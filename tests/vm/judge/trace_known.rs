@@ -125,8 +125,7 @@ fn queue_of(outcome: &Outcome, want: &Value) -> u64 {
 
 /// The trace has exactly the listed commands, and only permitted others.
 fn the_known_list_is_traced_exactly(outcome: &Outcome) {
-    let run = TraceRun::read(outcome, "known", "events");
-    run.assert_nothing_lost();
+    let run = TraceRun::whole(outcome, "known", "events");
     run.assert_in_order();
     let pairs = run.pairs();
     let mut left: Vec<(&Value, &Value)> = pairs.clone();
@@ -316,8 +315,7 @@ fn text_has_the_events_of_json(outcome: &Outcome) {
 /// Without --events the trace has the same commands, each in one line, and their stages add up.
 fn pairs_are_submit_and_complete(outcome: &Outcome) {
     let events = TraceRun::read(outcome, "known", "events");
-    let run = TraceRun::read(outcome, "known", "pair");
-    run.assert_nothing_lost();
+    let run = TraceRun::whole(outcome, "known", "pair");
     run.assert_in_order();
     assert_eq!(run.count("submit") + run.count("complete"), 0);
     let lane = |e: &&Value| (text(e, "ctrl").to_owned(), number(e, "qid"));
