@@ -264,7 +264,9 @@ fn a_command_that_was_not_seen_everywhere_keeps_the_intervals_that_were() {
 #[test]
 fn a_point_out_of_order_is_dropped_and_counted_by_its_rule() {
     type Change = fn(&mut Points, &mut Random) -> bool;
-    let all: [(&str, &[(StageSet, Way)], Point, [u64; 3], Change); 5] = [
+    /// What happens, to which commands, the point that they lose, what is counted, and how.
+    type Disorder = (&'static str, &'static [(StageSet, Way)], Point, [u64; 3], Change);
+    let all: [Disorder; 5] = [
         (
             "a doorbell after the CQE: the submitter's late return",
             &WAYS[1..],

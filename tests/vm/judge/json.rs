@@ -2,6 +2,8 @@
 //! Reads the output files of the tool, of fio and of the kernel.
 
 use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
 
 use nvme_deep::model::histogram::{BUCKETS, Histogram, index};
 use nvme_deep::model::ids::row_nsid;
@@ -34,6 +36,14 @@ pub fn text<'v>(value: &'v Value, field: &str) -> &'v str {
 /// An array of an object.
 pub fn list<'v>(value: &'v Value, field: &str) -> &'v [Value] {
     value[field].as_array().unwrap_or_else(|| panic!("no list `{field}` in {value}"))
+}
+
+/// What a program prints with these arguments, as objects.
+pub fn printed(program: &Path, words: &str) -> Vec<Value> {
+    let ran = Command::new(program).args(words.split_whitespace()).output().unwrap();
+    assert!(ran.status.success(), "{words}: {}", String::from_utf8_lossy(&ran.stderr));
+    let text = String::from_utf8(ran.stdout).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 /// The objects of a type.
