@@ -607,23 +607,3 @@ pub struct HostOptions {
     /// For tests: an error of the layout in bytes.
     pub shift: u32,
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::event::CtrlState;
-
-    #[test]
-    fn heads_and_tails_are_selected_by_their_option() {
-        let event = |what| Event { at_ns: 1, what };
-        let sq = event(EventKind::Sq { ctrl: 1, qid: 1, id: None, head: 2, tail: 3 });
-        let state = event(EventKind::State { ctrl: 1, state: CtrlState(1), requested: false });
-        let mut events = Events::default();
-        for wanted in [false, true] {
-            events.sq = wanted;
-            let settings = Mode::Events(events).with(StageSet::Total);
-            assert_eq!(settings.selects(&sq), wanted);
-            assert!(settings.selects(&state));
-        }
-    }
-}

@@ -30,7 +30,6 @@ mod host;
 mod hostile;
 mod import;
 mod info;
-mod instructions;
 mod join;
 mod licences;
 mod live;

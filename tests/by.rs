@@ -17,7 +17,7 @@ fn ran(words: &str) -> Ran {
 
 /// The groups of a report.
 fn groups(words: &str) -> Vec<Value> {
-    let report: Value = serde_json::from_str(&ran(&format!("latency --json {words}")).out).unwrap();
+    let report = objects(&format!("latency --json {words} --from {RECORDING}")).remove(0);
     assert!(report.get("rows").is_none());
     report["groups"].as_array().unwrap().clone()
 }
@@ -80,7 +80,7 @@ fn groups_have_the_commands_of_their_events() {
 #[test]
 fn stages_and_shares_of_groups_add_up_to_those_without_groups() {
     let words = "--stages=fine --json";
-    let all: Value = serde_json::from_str(&ran(&format!("latency {words}")).out).unwrap();
+    let all = objects(&format!("latency {words} --from {RECORDING}")).remove(0);
     let sum = |rows: &[Value]| {
         let mut sums: BTreeMap<String, u64> = BTreeMap::new();
         for stage in rows.iter().flat_map(|row| row["stages"].as_array().unwrap()) {

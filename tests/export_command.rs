@@ -124,14 +124,3 @@ fn redacted_exports_have_no_names() {
         }
     }
 }
-
-#[test]
-fn a_disk_is_chosen_by_the_name_that_the_recording_has() {
-    let dir = tempfile::tempdir().unwrap();
-    let out = dir.path().join("out.csv");
-    let exported = export(ONE, "csv", &out, "--disk /dev/nvme1n1");
-    ended(&exported, 0, "6 commands");
-    assert!(csv(&out).iter().all(|row| &row[7] == "nvme1n1"));
-    let missing = export(ONE, "csv", &out, "--force --disk nvme5n1");
-    ended(&missing, 6, "6.12.nvd has no disk nvme5n1: it has nvme0, nvme0n1 (id 1), nvme1");
-}

@@ -212,49 +212,53 @@ fn a_trace_on_a_full_disk_is_incomplete() {
     assert!(ran.err.ends_with(says), "{}", ran.err);
 }
 
+/// Command lines that print what they read: F is a recording of the driver, H of the host side, T a text.
+const READERS: [&str; 27] = [
+    "latency --from F",
+    "latency --from F --json",
+    "trace --from F",
+    "trace --from F --json",
+    "stacks --from F",
+    "stacks --from F --folded",
+    "stacks --from F --json",
+    "stacks --from F -o -",
+    "top --from F",
+    "diagnose --from F",
+    "diagnose --from F --json",
+    "heatmap --from F -o -",
+    "pattern --from F",
+    "pattern --from F --json",
+    "pattern --from F -o -",
+    "export F --format csv -o -",
+    "export F --format parquet -o -",
+    "diff F F",
+    "diff F F --json",
+    "host trace --from H",
+    "host latency --from H",
+    "host latency --from H --json",
+    "import T",
+    "import T -o -",
+    "join F H",
+    "join F H --json",
+    "join F H --format perfetto -o -",
+];
+
 #[test]
 fn a_full_disk_is_a_sentence_for_every_command() {
     let (guest, host) = ("tests/host/nvmet-guest.nvd", "tests/host/nvmet-host.nvd");
-    for words in [
-        "--help".into(),
-        "-h".into(),
-        "help".into(),
-        "help latency".into(),
-        "trace --help".into(),
-        "--version".into(),
-        "doctor".into(),
-        "doctor --json".into(),
-        format!("latency --from {RECORDING}"),
-        format!("latency --from {RECORDING} --json"),
-        format!("latency --from {RECORDING} {guest}"),
-        format!("trace --from {RECORDING}"),
-        format!("trace --from {RECORDING} --json"),
-        format!("stacks --from {RECORDING}"),
-        format!("stacks --from {RECORDING} --folded"),
-        format!("stacks --from {RECORDING} --json"),
-        format!("stacks --from {RECORDING} -o -"),
-        format!("top --from {RECORDING}"),
-        format!("diagnose --from {RECORDING}"),
-        format!("diagnose --from {RECORDING} --json"),
-        format!("heatmap --from {RECORDING} -o -"),
-        format!("pattern --from {RECORDING}"),
-        format!("pattern --from {RECORDING} --json"),
-        format!("pattern --from {RECORDING} -o -"),
-        format!("export {RECORDING} --format csv -o -"),
-        format!("export {RECORDING} --format parquet -o -"),
-        format!("diff {guest} {guest}"),
-        format!("diff {guest} {guest} --json"),
-        format!("host trace --from {host}"),
-        format!("host latency --from {host}"),
-        format!("host latency --from {host} --json"),
-        "import tests/host/qemu.log".into(),
-        "import tests/host/qemu.log -o -".into(),
-        "host annotate tests/host/spdk_trace.json".into(),
-        "import tests/host/kvm.trace --bar 0xfebd4000-0xfebd7fff".into(),
-        format!("join {guest} {host}"),
-        format!("join {guest} {host} --json"),
-        format!("join {guest} {host} --format perfetto -o -"),
-    ] {
+    let mut all: Vec<String> = READERS
+        .map(|words| {
+            let of_one = ["stacks", "export", "pattern"].iter().any(|word| words.starts_with(word));
+            let words = words.replace('F', if of_one { RECORDING } else { guest });
+            words.replace('H', host).replace('T', "tests/host/qemu.log")
+        })
+        .into();
+    all.push(format!("latency --from {RECORDING} {guest}"));
+    let others = "--help|-h|help|help latency|trace --help|--version|doctor|doctor --json|\
+                  host annotate tests/host/spdk_trace.json|\
+                  import tests/host/kvm.trace --bar 0xfebd4000-0xfebd7fff";
+    all.extend(others.split('|').map(str::to_owned));
+    for words in all {
         let ran = on_full_disk(&words);
         assert_eq!(ran.code, Some(1), "{words}: {}", ran.err);
         let said = "nvme-deep: cannot write to stdout: No space left on device";
@@ -265,24 +269,9 @@ fn a_full_disk_is_a_sentence_for_every_command() {
 
 #[test]
 fn a_directory_is_a_wrong_file_wherever_a_file_is_read() {
-    for words in [
-        "latency --from tests",
-        "trace --from tests",
-        "stacks --from tests",
-        "top --from tests",
-        "diagnose --from tests",
-        "diagnose --baseline tests",
-        "heatmap -o x.svg --from tests",
-        "pattern --from tests",
-        "export tests --format csv -o x",
-        "diff tests tests",
-        "host trace --from tests",
-        "host latency --from tests",
-        "import tests",
-        "host annotate tests",
-        "join tests tests",
-    ] {
-        run(words).refuses(2, "tests can't be read (it is a directory");
+    for words in READERS.into_iter().chain(["diagnose --baseline F", "host annotate F"]) {
+        let words = words.replace(['F', 'H', 'T'], "tests");
+        run(&words).refuses(2, "tests can't be read (it is a directory");
     }
 }
 

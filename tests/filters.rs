@@ -87,29 +87,6 @@ fn other_filters_that_select_nothing_are_named_with_the_number_of_commands() {
 }
 
 #[test]
-fn stages_and_stacks_take_their_word_after_a_blank_too() {
-    let path = "tests/recordings/6.12.nvd";
-    for (with_blank, with_sign) in [
-        ("latency --stages fine", "latency --stages=fine"),
-        ("latency --stages basic 100ms 3", "latency --stages=basic 100ms 3"),
-        ("trace --stages fine", "trace --stages=fine"),
-        ("trace --kstack submit", "trace --kstack=submit"),
-        ("top --stages fine 1s", "top --stages=fine 1s"),
-    ] {
-        let [blank, sign] =
-            [with_blank, with_sign].map(|words| run(&format!("{words} --from {path}")));
-        assert_eq!(blank.code, Some(0), "{with_blank}: {}", blank.err);
-        assert_eq!((blank.out, blank.err), (sign.out, sign.err), "{with_blank}");
-    }
-    run("latency --stages coarse").refuses(2, "coarse: give none, basic, fine");
-    run("trace --kstack somewhere").refuses(2, "somewhere: give submit or complete");
-    // a number is still an interval
-    let [number, word] = ["--stages 1 --json", "--stages=basic 1s --json"]
-        .map(|words| run(&format!("latency {words} --from {path}")));
-    assert_eq!((number.code, number.out), (Some(0), word.out));
-}
-
-#[test]
 fn a_comma_in_the_name_of_a_file_is_no_separator() {
     let dir = TempDir::new().unwrap();
     let [a, b] = ["a,1.nvd", "b.nvd"].map(|name| {

@@ -16,7 +16,7 @@ use nvme_deep::recording::Keep;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use self::binary::{BINARY, Ran, run};
+use self::binary::{BINARY, Ran, objects, run};
 use self::testing::recording::{Run, info, record};
 
 /// The path of a recording of this kernel, without its suffix.
@@ -85,9 +85,9 @@ fn several_recordings_are_shown_one_after_the_other() {
 #[test]
 fn in_json_an_object_comes_before_each_recording() {
     for words in ["trace --json", "latency --json", "stacks --json"] {
-        let ran = both(words);
-        let objects = ran.out.lines().map(|l| serde_json::from_str::<Value>(l).unwrap());
-        let heads: Vec<Value> = objects.filter(|o| o["type"] == "recording").collect();
+        let [a, b] = ["5.10", "6.12"].map(recording);
+        let mut heads = objects(&format!("{words} --from {a}.nvd {b}.nvd"));
+        heads.retain(|object| object["type"] == "recording");
         assert_eq!(heads.len(), 2, "{words}");
         for (head, kernel) in heads.iter().zip(["5.10", "6.12"]) {
             assert_eq!(head["file"], format!("{}.nvd", recording(kernel)));
@@ -113,7 +113,7 @@ fn each_file_is_checked_before_any_output() {
     );
     run(&format!("stacks --from {a} {BINARY}")).refuses(2, "not a recording");
     run(&format!("stacks --folded --from {a} {link}")).refuses(2, "show one recording");
-    let reports = objects(&run(&format!("latency {a} --json 500ms")));
+    let reports = objects(&format!("latency {a} --json 500ms"));
     assert!(reports.len() > 2, "{reports:?}");
 }
 
@@ -144,20 +144,13 @@ fn a_diagnosis_in_json_has_an_object_before_it() {
     both("heatmap -o /tmp/never.svg").refuses(2, "a heat map shows one recording");
 }
 
-fn objects(ran: &Ran) -> Vec<Value> {
-    let lines = ran.out.lines();
-    lines.map(|l| serde_json::from_str(l).unwrap()).collect()
-}
-
 /// The times, spans and counts of the reports.
 fn reports(words: &str) -> Vec<(f64, f64, u64)> {
-    let ran = run(words);
-    assert_eq!(ran.code, Some(0), "{words}: {}", ran.err);
     let of = |r: &Value| {
         let count = r["rows"][0]["count"].as_u64().unwrap_or(0);
         (r["at_s"].as_f64().unwrap(), r["covers_s"].as_f64().unwrap(), count)
     };
-    objects(&ran).iter().map(of).collect()
+    objects(words).iter().map(of).collect()
 }
 
 #[test]
@@ -186,8 +179,7 @@ fn each_interval_has_the_span_of_what_is_shown() {
         ("--stages=fine", ["bio_submit", "end"]),
         ("--stages=none", ["setup_out", "complete"]),
     ] {
-        let ran = run(&format!("latency --json 2s {stages} --from {file}"));
-        let spans = objects(&ran);
+        let spans = objects(&format!("latency --json 2s {stages} --from {file}"));
         assert!(spans.len() > 2, "{stages}");
         for report in spans {
             let shown = &report["ledger"]["total_span"];
@@ -251,7 +243,7 @@ fn options_that_a_recording_cannot_serve_are_refused() {
 
 /// Asserts that each report and its ledger count the same commands. Returns the number of reports.
 fn each_ledger_counts_its_rows(words: &str) -> usize {
-    let all = objects(&run(words));
+    let all = objects(words);
     for report in &all {
         let rows = report["rows"].as_array().unwrap().iter();
         let commands: u64 = rows.map(|row| row["count"].as_u64().unwrap()).sum();
@@ -298,7 +290,7 @@ fn commands_after_the_last_ledger_of_a_cut_file_are_named() {
         fs::write(&path, &bytes[..bytes.len() * part / 10]).unwrap();
         let ran = run(&format!("latency --json --from {}", path.display()));
         assert_eq!(ran.code, Some(1), "{}", ran.err);
-        let report = objects(&ran).remove(0);
+        let report: Value = serde_json::from_str(ran.out.lines().next().unwrap()).unwrap();
         let count = |row: &Value| row["count"].as_u64().unwrap();
         let commands: u64 = report["rows"].as_array().unwrap().iter().map(count).sum();
         let later = report["ledger"]["uncovered"].as_u64().unwrap_or(0);
@@ -323,9 +315,7 @@ fn cause(name: &str) -> String {
 
 /// Commands, and the time that they cover, in the final report of `latency` of a part of a recording.
 fn counted(path: &str, part: &str) -> (u64, f64) {
-    let ran = run(&format!("latency --json --from {path} {part}"));
-    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{path} {part}");
-    let report: Value = serde_json::from_str(&ran.out).unwrap();
+    let report = objects(&format!("latency --json --from {path} {part}")).remove(0);
     let rows = report["rows"].as_array().unwrap();
     let count = rows.iter().map(|row| row["count"].as_u64().unwrap()).sum();
     (count, report["covers_s"].as_f64().unwrap())

@@ -202,30 +202,6 @@ fn pictures_are_well_formed_xml() {
 }
 
 #[test]
-fn a_hostile_function_is_one_frame() {
-    let text = Files::hostile().tame("stacks --folded --from A");
-    let (stack, count) = text.trim_end().rsplit_once(' ').unwrap();
-    assert_eq!((text.lines().count(), count), (1, "200"), "{text}");
-    assert_eq!(stack.split(';').count(), 2, "{text}");
-    assert!(!stack.contains(' '), "{text}");
-}
-
-#[test]
-fn binary_formats_have_escaped_names() {
-    let files = Files::hostile();
-    for words in [
-        "export --format hlog -o OUT A",
-        "export --format perfetto -o OUT A",
-        "export --format parquet -o OUT A",
-        "join tests/host/nvmet-guest.nvd H --format perfetto -o OUT",
-    ] {
-        let bytes = files.run(words);
-        let has = |text: &[u8]| bytes.windows(text.len()).any(|part| part == text);
-        assert!(!has(b"\x1b[2J") && !has("\u{202e}".as_bytes()), "{words}");
-    }
-}
-
-#[test]
 fn advice_has_no_name_that_needed_escapes() {
     for disk in [SHELL, EVIL, "nvme0n1"] {
         // with an unknown filter, the rule of schedulers is not judged
@@ -242,15 +218,6 @@ fn advice_has_no_name_that_needed_escapes() {
             assert!(!advice.contains("curl") && !advice.contains("accuracy"), "{advice}");
             assert!(!advice.contains('\\'), "{advice}");
         }
-    }
-}
-
-#[test]
-fn a_huge_name_is_cut_off() {
-    let files = Files::with(&"x".repeat(1 << 16), "");
-    for words in ["trace --from A", "pattern --from A", "diagnose --from A"] {
-        let longest = files.tame(words).lines().map(|line| line.len()).max();
-        assert!(longest < Some(10_000), "{words}: {longest:?}");
     }
 }
 

@@ -6,7 +6,7 @@ use std::fs;
 use nvme_deep::recording::RunInfo;
 use tempfile::TempDir;
 
-use crate::binary::run;
+use crate::binary::{objects, run};
 use crate::testing::recording::{SECOND, info, made};
 
 #[test]
@@ -37,8 +37,7 @@ fn a_recording_says_what_is_in_it_and_what_it_answers() {
             assert!(ran.out.contains(text), "{file}: no {text:?} in\n{}", ran.out);
         }
     }
-    let object: serde_json::Value =
-        serde_json::from_str(&run(&format!("info --json {full}")).out).unwrap();
+    let object = objects(&format!("info --json {full}")).remove(0);
     assert_eq!((&object["type"], &object["disks"][0]["commands"]), (&"info".into(), &5098.into()));
     assert_eq!(object["questions"].as_array().unwrap().len(), 5);
 }

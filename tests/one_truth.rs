@@ -8,39 +8,21 @@ use serde_json::Value;
 
 use crate::binary::{nanos, objects, shown};
 
-/// A recording with a planted cause.
-struct Plant {
-    name: &'static str,
-    /// The opcode of the row that is affected.
-    opcode: &'static str,
-    /// The stage in which its commands wait, and its group.
-    part: &'static str,
-    group: &'static str,
-    /// The stage set of the recording.
-    parts: &'static str,
-}
-
-const fn plant(
-    name: &'static str,
-    opcode: &'static str,
-    part: &'static str,
-    group: &'static str,
-    parts: &'static str,
-) -> Plant {
-    Plant { name, opcode, part, group, parts }
-}
+/// A recording with a planted cause: its name, the opcode of the row that is affected, the stage in which its
+/// commands wait, the group of the stage, and the stage set of the recording.
+struct Plant(&'static str, &'static str, &'static str, &'static str, &'static str);
 
 /// The planted stage has most of the time of the row.
 const PLANTS: [Plant; 5] = [
-    plant("wbt", "write", "wbt", "before", "--stages=full"),
-    plant("tag-wait", "read", "tag", "before", "--stages=full"),
-    plant("cgroup-throttle", "read", "throttle", "before", "--stages=full"),
-    plant("io-cost", "read", "iocost", "before", "--stages=full"),
-    plant("scheduler", "read", "queue.wait", "queue", "--stages=fine"),
+    Plant("wbt", "write", "wbt", "before", "--stages=full"),
+    Plant("tag-wait", "read", "tag", "before", "--stages=full"),
+    Plant("cgroup-throttle", "read", "throttle", "before", "--stages=full"),
+    Plant("io-cost", "read", "iocost", "before", "--stages=full"),
+    Plant("scheduler", "read", "queue.wait", "queue", "--stages=fine"),
 ];
 
 /// The planted stage has most of the time of the slowest commands only.
-const FREEZE: Plant = plant("queue-freeze", "read", "freeze", "before", "--stages=full");
+const FREEZE: Plant = Plant("queue-freeze", "read", "freeze", "before", "--stages=full");
 
 /// Time in nanoseconds by stage.
 type Times = BTreeMap<String, u64>;
@@ -53,7 +35,7 @@ struct Command {
 
 impl Plant {
     fn file(&self) -> String {
-        format!("tests/recordings/diagnose/{}.nvd", self.name)
+        format!("tests/recordings/diagnose/{}.nvd", self.0)
     }
 
     fn run(&self, words: &str) -> String {
@@ -61,7 +43,7 @@ impl Plant {
     }
 
     fn is_of_row(&self, opcode: Option<&str>) -> bool {
-        opcode == Some(self.opcode)
+        opcode == Some(self.1)
     }
 
     /// The row of `latency`.
@@ -70,7 +52,7 @@ impl Plant {
         let rows = report["rows"].as_array().unwrap().iter();
         let mut of = rows.filter(|row| self.is_of_row(row["opcode"].as_str()));
         let row = of.next().unwrap();
-        assert!(of.next().is_none(), "{}: one row", self.name);
+        assert!(of.next().is_none(), "{}: one row", self.0);
         row.clone()
     }
 
@@ -80,7 +62,7 @@ impl Plant {
         let pages = self.run("top");
         let (_, page) = pages.rsplit_once("nvme-deep top").unwrap();
         assert!(page.contains("WHOLE RUN"), "{page}");
-        let name = format!("nvme0n1 {} ", self.opcode);
+        let name = format!("nvme0n1 {} ", self.1);
         // the first character marks the selected row
         let of_row = |line: &&str| line.get(1..).is_some_and(|line| line.starts_with(&name));
         let line = page.lines().find(of_row).unwrap_or_else(|| panic!("{page}"));
@@ -174,7 +156,7 @@ fn cells(svg: &str) -> Vec<(u64, f64, f64)> {
 #[test]
 fn every_view_names_the_planted_stage_and_has_the_same_p99() {
     for plant in PLANTS.iter().chain([&FREEZE]) {
-        let Plant { name, opcode, part, group, parts } = plant;
+        let Plant(name, opcode, part, group, parts) = plant;
         let (row, words) = (plant.row(), plant.top());
         let want = number(&row["total"]["p99_ns"]);
         assert_eq!(row["total"]["percentile_error"], 0.0, "{name}");
@@ -186,7 +168,7 @@ fn every_view_names_the_planted_stage_and_has_the_same_p99() {
             assert_eq!(p99(commands), want, "{name} {view}");
         }
         // only its slowest commands have waited
-        if *name == FREEZE.name {
+        if *name == FREEZE.0 {
             continue;
         }
         let place = &row["where"];
@@ -211,7 +193,7 @@ fn every_view_names_the_planted_stage_and_has_the_same_p99() {
 
 /// A heat map has this many commands, and the cell of this p99.
 fn picture_has_the_p99(plant: &Plant, commands: u64, want: u64) {
-    let Plant { name, opcode, .. } = plant;
+    let Plant(name, opcode, ..) = plant;
     let svg = plant.run(&format!("heatmap --opcode {opcode} -o -"));
     assert!(svg.contains("nvme0n1: total latency"), "{name}");
     let mut cells = cells(&svg);
@@ -247,19 +229,19 @@ fn diff_has_the_depth_of_latency() {
         }
         let (depth, want) = (classes.values().sum::<f64>(), total / 1e9 / covers_s);
         // classes of few commands have no row
-        assert!((0.98..1.001).contains(&(depth / want)), "{}: {depth} {want}", plant.name);
+        assert!((0.98..1.001).contains(&(depth / want)), "{}: {depth} {want}", plant.0);
     }
 }
 
 #[test]
 fn the_slowest_commands_waited_for_the_frozen_queue() {
     for (view, mut commands) in
-        [("trace", FREEZE.traced(FREEZE.parts)), ("export", FREEZE.exported(PARTS))]
+        [("trace", FREEZE.traced(FREEZE.4)), ("export", FREEZE.exported(PARTS))]
     {
         commands.sort_unstable_by_key(|command| command.total_ns);
         let slowest = commands.split_off(commands.len() - commands.len().div_ceil(100));
         assert!(!slowest.is_empty(), "{view}");
-        assert_eq!(largest(&slowest), FREEZE.part, "{view}");
+        assert_eq!(largest(&slowest), FREEZE.2, "{view}");
         // which the others did not
         assert_eq!(largest(&commands), "device.run", "{view}");
     }
@@ -279,7 +261,7 @@ fn places(file: &str, stages: &str) -> Vec<(String, u64, u64)> {
 /// The stages that are asked for change neither the total nor the place that is named.
 #[test]
 fn all_stage_sets_name_the_same_place_and_have_the_same_total() {
-    let planted = |plant: &Plant| (plant.file(), plant.parts);
+    let planted = |plant: &Plant| (plant.file(), plant.4);
     let mut files: Vec<(String, &str)> = PLANTS.iter().map(planted).collect();
     files.push(planted(&FREEZE));
     files.push(("tests/recordings/6.12.nvd".into(), "--stages=fine"));

@@ -46,19 +46,20 @@ fn numbers<T: ToString>(what: &str, numbers: &[T]) -> String {
     format!("{what} {}", words.join(" "))
 }
 
-/// splitmix64: the same cases in every run.
-struct Random(u64);
+/// The same cases in every run.
+struct Random(fastrand::Rng);
 
 impl Random {
+    fn of(seed: u64) -> Self {
+        Self(fastrand::Rng::with_seed(seed))
+    }
+
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.u64(..)
     }
 
     fn below(&mut self, n: u64) -> u64 {
-        self.next() % n
+        self.0.u64(..n)
     }
 
     /// A number; all lengths in bits are equally likely.
@@ -80,7 +81,7 @@ fn edges(of: impl IntoIterator<Item = u64>) -> impl Iterator<Item = u64> {
 
 #[test]
 fn both_sides_find_the_same_histogram_bucket_for_every_value() {
-    let mut random = Random(1);
+    let mut random = Random::of(1);
     let bounds =
         (0..histogram::BUCKETS).flat_map(|b| [histogram::bounds(b).0, histogram::bounds(b).1]);
     let powers = (0..64).map(|e| 1_u64 << e);
@@ -94,7 +95,7 @@ fn both_sides_find_the_same_histogram_bucket_for_every_value() {
 
 #[test]
 fn a_row_key_packed_by_the_c_macros_comes_apart_in_rust() {
-    let mut random = Random(3);
+    let mut random = Random::of(3);
     let parts: Vec<[u64; 6]> =
         (0..2000).map(|_| [256, 1 << 23, 256, 2, 4, 512].map(|n| random.below(n))).collect();
     let questions: Vec<String> = parts.iter().map(|p| numbers("pack", p)).collect();

@@ -26,6 +26,13 @@ fn quantile(values: &[u64], percent: u64) -> u64 {
 
 type Row = (String, u64, String, u64, String);
 
+/// The row of a command or of a report's row, and this stage.
+fn row_of(object: &Value, stage: &str) -> Row {
+    let text = |key: &str| object[key].as_str().unwrap().to_owned();
+    let number = |key: &str| object[key].as_u64().unwrap();
+    (text("ctrl"), number("nsid"), text("queue"), number("opcode_value"), stage.to_owned())
+}
+
 /// Values by row and stage, from the events of `trace`.
 fn values(file: &str, stages: &str) -> BTreeMap<Row, Vec<u64>> {
     let mut all: BTreeMap<Row, Vec<u64>> = BTreeMap::new();
@@ -33,12 +40,9 @@ fn values(file: &str, stages: &str) -> BTreeMap<Row, Vec<u64>> {
         if event["type"] != "command" && event["type"] != "missed" {
             continue;
         }
-        let text = |key: &str| event[key].as_str().unwrap().to_owned();
-        let number = |key: &str| event[key].as_u64().unwrap();
         let mut add = |stage: &str, ns: &Value| {
-            let opcode = number("opcode_value");
-            let row = (text("ctrl"), number("nsid"), text("queue"), opcode, stage.to_owned());
-            ns.as_u64().into_iter().for_each(|ns| all.entry(row.clone()).or_default().push(ns));
+            let Some(ns) = ns.as_u64() else { return };
+            all.entry(row_of(&event, stage)).or_default().push(ns);
         };
         for stage in event["stages"].as_array().into_iter().flatten() {
             add(stage["name"].as_str().unwrap(), &stage["ns"]);
@@ -57,16 +61,12 @@ fn latency_has_the_percentiles_of_the_commands() {
             let report = objects(&format!("latency --json {stages} --from {file}"));
             let mut compared = 0;
             for row in report.last().unwrap()["rows"].as_array().unwrap() {
-                let text = |key: &str| row[key].as_str().unwrap().to_owned();
-                let number = |key: &str| row[key].as_u64().unwrap();
                 let staged = row["stages"].as_array().unwrap().iter();
                 let staged = staged.map(|s| (s["name"].as_str().unwrap(), s));
                 for (stage, found) in
                     staged.chain([("whole", row.get("total").unwrap_or(&row["driver"]))])
                 {
-                    let opcode = number("opcode_value");
-                    let key =
-                        (text("ctrl"), number("nsid"), text("queue"), opcode, stage.to_owned());
+                    let key = row_of(row, stage);
                     if found["count"] == 0 {
                         continue;
                     }

@@ -1,29 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Runs the unmodified C of bpf/include on models of the kernel.
-//!
-//! tests/places/harness.c: controllers and namespaces are added and removed, and their memory is
-//! reused. Each command must be attributed to its own controller and have its own start, whatever
-//! the hooks have cached about hardware queues.
-//!
-//! tests/places/faults.c: the kernel skips programs. Each command must be counted once, and have
-//! only its own points.
-//!
-//! tests/places/former.c: a program is preempted while it looks at the former slot of a request. The
-//! slot may have another command by then, which must stay in it. Also flushes whose programs are skipped.
-//!
-//! tests/places/chosen.c: a controller that the filter leaves out, CPUs that share cells, and batches.
-//!
-//! tests/places/submitters.c: bios wait, are split, and reuse memory. Each request must have the task
-//! that submitted its bio.
-//!
-//! tests/places/bios.c: bios wait, are split, and reuse memory. Each request must have the times of its
-//! bio.
-//!
-//! tests/places/ticks.c: the timer of a CPU is late, and the CPU is offline for some time.
-//!
-//! tests/places/nested.c: a program is interrupted by itself. No addition may be lost.
-//!
-//! tests/places/rows.c: few rows for many patterns of points. Each command must have a row.
+//! The head of each file in tests/places says what it models.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -227,27 +204,17 @@ fn commands_are_chosen_and_counted_on_any_cpu() {
     }
 }
 
+/// A missed command has no doorbell after its end. A CQE is not that of the command before: it shows that the
+/// slot's command is over, if the next setup was skipped as well.
 #[test]
-fn a_missed_command_has_no_doorbell_after_its_end() {
-    let harness = &*FAULTS;
-    for mode in 1..3 {
-        let ignoring = ["cqe_btf", "cqe_second", "complete_btf"];
-        for seed in 0..8 {
-            let run = Faults::often(harness, [seed, mode, 7, 3], &ignoring);
-            assert!(run.is_true() && run.unmeasured > 100, "{mode}: {run:?}");
-        }
-    }
-}
-
-/// A CQE shows that the slot's command is over, if the next setup was skipped as well.
-#[test]
-fn a_cqe_is_not_that_of_the_command_before() {
-    let harness = &*FAULTS;
-    let ignoring = ["setup_out_btf", "complete_btf"];
-    for mode in 0..3 {
-        for seed in 0..8 {
-            let run = Faults::often(harness, [seed, mode, 7, 4], &ignoring);
-            assert!(run.is_true() && run.unmeasured > 1000, "{mode}: {run:?}");
+fn what_is_skipped_often_gives_no_point_to_another_command() {
+    for (modes, ignoring, every, least) in [
+        (1..3, &["cqe_btf", "cqe_second", "complete_btf"][..], 3, 100),
+        (0..3, &["setup_out_btf", "complete_btf"], 4, 1000),
+    ] {
+        for (mode, seed) in modes.flat_map(|mode| (0..8).map(move |seed| (mode, seed))) {
+            let run = Faults::often(&FAULTS, [seed, mode, 7, every], ignoring);
+            assert!(run.is_true() && run.unmeasured > least, "{ignoring:?}, {mode}: {run:?}");
         }
     }
 }

@@ -7,14 +7,12 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use nvme_deep::model::event::EventKind;
-use nvme_deep::model::point::Point;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::recording::RunInfo;
 use nvme_deep::units::nanos;
 use tempfile::TempDir;
 
-use crate::binary::run;
+use crate::binary::{objects, run};
 use crate::hostile::recording as hostile;
 use crate::testing::EventBuilder;
 use crate::testing::recording::{SECOND, info, made};
@@ -55,8 +53,7 @@ fn a_page_has_what_the_commands_say() {
     ] {
         assert_eq!(text.lines().filter(|line| *line == heading).count(), 2, "{heading}: {text}");
     }
-    let json = run(&format!("diagnose --json {RECORDING}")).out;
-    let diagnosis: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let diagnosis = objects(&format!("diagnose --json {RECORDING}")).remove(0);
     assert!(text.contains(diagnosis["headline"].as_str().unwrap()), "{text}");
     for verdict in diagnosis["verdicts"].as_array().unwrap() {
         assert!(text.contains(verdict["rule"].as_str().unwrap()), "{verdict}");
@@ -68,13 +65,10 @@ fn a_page_has_what_the_commands_say() {
         }
     }
     // the slowest commands, in order, with their times
-    let slowest = run(&format!("trace --slowest 200 --stages --json {RECORDING}")).out;
-    let totals = slowest.lines().filter_map(|line| {
-        let object: serde_json::Value = serde_json::from_str(line).unwrap();
-        let is_command = object["type"] == "command";
-        is_command.then(|| nanos(object["total_ns"].as_u64().unwrap() as f64))
-    });
-    let totals: Vec<String> = totals.collect();
+    let mut slowest = objects(&format!("trace --slowest 200 --stages --json {RECORDING}"));
+    slowest.retain(|object| object["type"] == "command");
+    let total = |object: &serde_json::Value| nanos(object["total_ns"].as_u64().unwrap() as f64);
+    let totals: Vec<String> = slowest.iter().map(total).collect();
     assert_eq!(totals.len(), 200);
     let mut rows = text.rsplit_once("\nSlowest commands\n").unwrap().1;
     for total in totals {
@@ -158,30 +152,16 @@ fn million(path: &Path) {
             // from 16 us to 100 ms
             let total = 16_000 << (mixed % 13);
             let total = total + (mixed >> 8) % total;
-            let at = |part: u64| at_ns - total + total * part / 100;
-            let mut event = EventBuilder::read()
-                .at(at_ns)
+            let part = |percent: u64| total * percent / 100;
+            let stages = [5, 10, 1, 1, 48, 2, 8, 0].map(part);
+            let pid = 1000 + (mixed >> 4 & 63) as u32;
+            let event = EventBuilder::staged(at_ns - stages.iter().sum::<u64>(), stages)
+                .waits([1, 4, 5, 2, 3, 4, 6].map(part))
                 .qid((mixed & 15) as u16 + 1)
                 .cid((mixed >> 16) as u16)
                 .blocks(mixed & 0xffff_fff8, 8)
-                .latency(total * 60 / 100)
-                .points(&[
-                    (Point::Submit, at(0)),
-                    (Point::Bio, at(1)),
-                    (Point::Tag, at(20)),
-                    (Point::Start, at(25)),
-                    (Point::SetupIn, at(30)),
-                    (Point::SetupOut, at(40)),
-                    (Point::Doorbell, at(42)),
-                    (Point::Irq, at(90)),
-                    (Point::Cqe, at(92)),
-                    (Point::Complete, at_ns),
-                ])
+                .submitter(pid, pid, b"process")
                 .command();
-            if let EventKind::Command(_, asked, _) = &mut event.what {
-                asked.pid = 1000 + (mixed >> 4 & 63) as u32;
-                asked.comm[..7].copy_from_slice(b"process");
-            }
             writer.push(&event);
         }
         1_000_000

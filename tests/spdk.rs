@@ -12,20 +12,11 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::live::{Running, Tool, lacks, lines, of, wait_for};
+use crate::binary::run;
+use crate::live::{Running, Tool, assert_issued, compile, lines, needs, of, wait_for};
 
 const COUNT: usize = 60;
-
-/// Compiles the target.
-fn compile(dir: &Path, name: &str, more: &[&str]) -> PathBuf {
-    let program = dir.join(name);
-    let mut cc = Command::new("cc");
-    cc.args(["-O2", "-Wall", "-Werror", "-Wno-unused-parameter"]);
-    cc.arg("tests/host/target.c").args(more).arg("-o").arg(&program);
-    let done = cc.current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
-    assert!(done.status.success(), "{done:?}");
-    program
-}
+const SOURCE: &str = "target.c";
 
 /// A running target.
 struct Target {
@@ -61,19 +52,22 @@ impl Target {
     }
 }
 
+/// A target with the layout of the last release, and `host` with these words on it.
+fn started(dir: &TempDir, words: &str) -> (Target, Tool) {
+    let target =
+        Target::start(dir.path(), &compile(SOURCE, dir.path(), "target", &["-DLAYOUT=2401"]));
+    let tool = Tool::start(dir.path(), "tool", &format!("host {words} --pid {}", target.pid()));
+    (target, tool)
+}
+
 /// Every command of the target, once, with its stages.
 fn check_commands(out: &str, truth: &[Value], backend: bool) {
     let lines = lines(out);
     let found = of(&lines, "command");
     assert_eq!((found.len(), truth.len()), (COUNT, COUNT));
     for (command, truth) in found.iter().zip(truth) {
-        for key in ["qid", "cid"] {
-            assert_eq!(command[key], truth[key], "{command} {truth}");
-        }
-        assert_eq!(command["fields"]["slba"], truth["slba"], "{command} {truth}");
-        assert_eq!(command["opcode_value"], truth["opcode"], "{command}");
+        assert_issued(command, truth);
         assert_eq!(command["status"]["value"], truth["status"], "{command}");
-        assert_eq!(command["fields"]["nlb"], 8, "{command}");
         assert_eq!(command["ctrl"], "spdk:9", "{command}");
         let stages = command["stages"].as_array().unwrap();
         let names: Vec<&Value> = stages.iter().map(|s| &s["name"]).collect();
@@ -99,13 +93,10 @@ fn check_commands(out: &str, truth: &[Value], backend: bool) {
 
 #[test]
 fn every_command_is_seen_in_the_layout_of_each_release() {
-    if let Some(lacking) = lacks("cc") {
-        eprintln!("skipped: this needs {lacking}");
-        return;
-    }
+    needs!("cc");
     let dir = TempDir::new().unwrap();
     for layout in ["2305", "2309", "2401"] {
-        let program = compile(dir.path(), layout, &[&format!("-DLAYOUT={layout}")]);
+        let program = compile(SOURCE, dir.path(), layout, &[&format!("-DLAYOUT={layout}")]);
         let mut target = Target::start(dir.path(), &program);
         let pid = target.pid();
         let tool = Tool::start(dir.path(), layout, &format!("host trace -jv --pid {pid}"));
@@ -117,12 +108,14 @@ fn every_command_is_seen_in_the_layout_of_each_release() {
 /// The functions may be in a library; `--ends` leaves the backend out.
 #[test]
 fn a_library_is_probed_and_the_backend_can_be_left_out() {
-    if let Some(lacking) = lacks("cc") {
-        eprintln!("skipped: this needs {lacking}");
-        return;
-    }
+    needs!("cc");
     let dir = TempDir::new().unwrap();
-    compile(dir.path(), "libspdk_nvmf.so", &["-DLAYOUT=2401", "-DLIBRARY", "-shared", "-fPIC"]);
+    compile(
+        SOURCE,
+        dir.path(),
+        "libspdk_nvmf.so",
+        &["-DLAYOUT=2401", "-DLIBRARY", "-shared", "-fPIC"],
+    );
     let main = dir.path().join("main.c");
     fs::write(&main, "int serve(unsigned);\nint main(void) { return serve(60); }\n").unwrap();
     let program = dir.path().join("main");
@@ -143,15 +136,9 @@ fn a_library_is_probed_and_the_backend_can_be_left_out() {
 /// The arguments are a constant, registers, memory and a negative number. One probe has a semaphore.
 #[test]
 fn changes_of_state_have_their_arguments() {
-    if let Some(lacking) = lacks("cc") {
-        eprintln!("skipped: this needs {lacking}");
-        return;
-    }
+    needs!("cc");
     let dir = TempDir::new().unwrap();
-    let program = compile(dir.path(), "target", &["-DLAYOUT=2401"]);
-    let mut target = Target::start(dir.path(), &program);
-    let pid = target.pid();
-    let tool = Tool::start(dir.path(), "states", &format!("host spdk --json --pid {pid}"));
+    let (mut target, tool) = started(&dir, "spdk --json");
     target.serve();
     let lines = lines(&tool.stop());
     let found = of(&lines, "spdk_state");
@@ -178,15 +165,9 @@ fn changes_of_state_have_their_arguments() {
 
 #[test]
 fn messages_are_counted_by_function() {
-    if let Some(lacking) = lacks("cc") {
-        eprintln!("skipped: this needs {lacking}");
-        return;
-    }
+    needs!("cc");
     let dir = TempDir::new().unwrap();
-    let program = compile(dir.path(), "target", &["-DLAYOUT=2401"]);
-    let mut target = Target::start(dir.path(), &program);
-    let pid = target.pid();
-    let tool = Tool::start(dir.path(), "messages", &format!("host msgs -j --pid {pid}"));
+    let (mut target, tool) = started(&dir, "msgs -j");
     target.serve();
     let mut lines = lines(&tool.stop());
     let end = lines.pop().unwrap();
@@ -206,49 +187,34 @@ fn messages_are_counted_by_function() {
 
 #[test]
 fn what_cannot_be_traced_is_refused() {
-    if let Some(lacking) = lacks("cc") {
-        eprintln!("skipped: this needs {lacking}");
-        return;
-    }
+    needs!("cc");
     let dir = TempDir::new().unwrap();
     let own = std::process::id();
-    for command in ["spdk", "msgs"] {
-        let ran = crate::binary::run(&format!("host {command} --pid {own} --duration 1s"));
-        let reason = match command {
-            "spdk" => "has no USDT probes of SPDK",
-            _ => "has no symbol spdk_thread_send_msg",
-        };
-        ran.refuses(2, reason);
-        let ran = crate::binary::run(&format!("host {command} --pid 4194304"));
-        ran.refuses(2, "no process 4194304");
+    for (command, says) in
+        [("spdk", "has no USDT probes of SPDK"), ("msgs", "has no symbol spdk_thread_send_msg")]
+    {
+        run(&format!("host {command} --pid {own} --duration 1s")).refuses(2, says);
+        run(&format!("host {command} --pid 4194304")).refuses(2, "no process 4194304");
     }
     // only what is exported is left
-    let stripped = compile(dir.path(), "stripped", &["-DLAYOUT=2401", "-rdynamic", "-s"]);
+    let stripped = compile(SOURCE, dir.path(), "stripped", &["-DLAYOUT=2401", "-rdynamic", "-s"]);
     let target = Target::start(dir.path(), &stripped);
     let pid = target.pid();
     let tool = Tool::start(dir.path(), "stripped", &format!("host trace --pid {pid}"));
     tool.stop();
-    let stripped = compile(dir.path(), "all", &["-DLAYOUT=2401", "-s"]);
+    let stripped = compile(SOURCE, dir.path(), "all", &["-DLAYOUT=2401", "-s"]);
     let target = Target::start(dir.path(), &stripped);
-    let ran = crate::binary::run(&format!("host trace --pid {} --duration 1s", target.pid()));
-    ran.refuses(2, "is no target");
+    let words = format!("host trace --pid {} --duration 1s", target.pid());
+    run(&words).refuses(2, "is no target");
 }
 
 /// A layout that is not the expected one gives an error, and no record.
 #[test]
 fn a_wrong_layout_is_refused() {
-    if let Some(lacking) = lacks("cc") {
-        eprintln!("skipped: this needs {lacking}");
-        return;
-    }
+    needs!("cc");
     let dir = TempDir::new().unwrap();
-    let version = "-DLAYOUT=2401";
     for shift in ["8", "1000"] {
-        let program = compile(dir.path(), "target", &[version]);
-        let mut target = Target::start(dir.path(), &program);
-        let pid = target.pid();
-        let arguments = format!("host trace --test-shift {shift} --pid {pid}");
-        let tool = Tool::start(dir.path(), "wrong", &arguments);
+        let (mut target, tool) = started(&dir, &format!("trace --test-shift {shift}"));
         target.serve();
         let (code, out, said) = tool.end();
         assert_eq!(code, Some(1), "{said}");
@@ -260,22 +226,11 @@ fn a_wrong_layout_is_refused() {
 /// The end of the process ends the run.
 #[test]
 fn a_process_that_ends_ends_the_run() {
-    if let Some(lacking) = lacks("cc") {
-        eprintln!("skipped: this needs {lacking}");
-        return;
-    }
+    needs!("cc");
     let dir = TempDir::new().unwrap();
-    let program = compile(dir.path(), "target", &["-DLAYOUT=2401"]);
-    for command in ["trace", "latency", "spdk", "msgs"] {
-        let mut target = Target::start(dir.path(), &program);
+    for command in ["trace", "latency -v", "spdk", "msgs"] {
+        let (mut target, tool) = started(&dir, command);
         let pid = target.pid();
-        let tool = match command {
-            "latency" => {
-                let tool = format!("host latency -v --pid {pid}");
-                Tool::start(dir.path(), command, &tool)
-            }
-            _ => Tool::start(dir.path(), command, &format!("host {command} --pid {pid}")),
-        };
         target.serve();
         drop(target);
         let (code, out, said) = tool.end();

@@ -44,28 +44,11 @@ fn is_rust(path: &String) -> bool {
     Path::new(path).extension().is_some_and(|e| e == "rs")
 }
 
-/// Rust source without test modules and comments.
+/// Rust source without comments and what follows it for tests.
 fn code_of(path: &str) -> String {
     let text = text_of(path);
-    let mut lines = text.lines();
-    let mut code = String::new();
-    while let Some(line) = lines.next() {
-        if line == "#[cfg(test)]" {
-            // the attribute covers a one-line item, or a block up to its closing brace
-            if lines.next().is_some_and(|l| l.ends_with('{')) {
-                let _ = lines.by_ref().find(|l| *l == "}");
-            }
-            continue;
-        }
-        // a comment after code; in a string, `//` occurs only after the colon of a URL
-        let end = line
-            .match_indices("//")
-            .map(|(at, _)| at)
-            .find(|&at| at == 0 || !line[..at].ends_with(':'));
-        code.push_str(&line[..end.unwrap_or(line.len())]);
-        code.push('\n');
-    }
-    code
+    let code = text.split("#[cfg(test)]\n").next().unwrap().lines();
+    code.filter(|line| !line.trim_start().starts_with("//")).flat_map(|line| [line, "\n"]).collect()
 }
 
 /// `src/session/read.rs` is `session::read`. `super` in a file is the path without its last

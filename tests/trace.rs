@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `trace` of recordings: which commands are slow, the slowest, retries, and the time.
 
+use nvme_deep::model::event::{Event, EventKind};
 use serde_json::Value;
+use tempfile::TempDir;
 
 use crate::binary::{nanos, objects, run, shown};
+use crate::testing::EventBuilder;
+use crate::testing::recording::{SECOND, info, made};
 
 const WBT: &str = "tests/recordings/diagnose/wbt.nvd";
 const SCHEDULER: &str = "tests/recordings/diagnose/scheduler.nvd";
@@ -187,6 +191,23 @@ fn a_retry_is_below_its_command_and_other_events_are_apart() {
     assert!(!apart.is_empty() && apart.iter().all(|line| !line.contains(" Command ")), "{apart:?}");
     let columns = shown(&format!("trace --from {MIXED}"));
     assert_eq!(columns.lines().filter(|line| line.contains(" -- ")).count(), apart.len());
+}
+
+#[test]
+fn a_retry_after_its_command_was_written_has_a_line_of_its_own() {
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("a.nvd");
+    let read = |cid: u16| EventBuilder::read().cid(cid).at(2 * SECOND).status(0x281);
+    made(&file, &info(), SECOND, |writer| {
+        // more than is rendered before it is written
+        (1..1000).for_each(|cid| writer.push(&read(cid).command()));
+        let what = EventKind::Retry { id: read(1).id, retries: Some(1) };
+        writer.push(&Event { at_ns: 2 * SECOND + 1, what });
+        999
+    });
+    let text = shown(&format!("trace --long --from {}", file.display()));
+    let retry = text.lines().find(|line| line.contains(" Retry nvme0: ")).unwrap();
+    assert!(retry.contains("qid=1, cid=1,"), "{retry}");
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod sample;
 
 use std::fmt::Write;
 
+use crate::testing::comm;
 use nvme_deep::model::event::{CompletionStatus, CtrlState, EventKind, Outcome, Submission};
 use nvme_deep::model::origin::Bios;
 use nvme_deep::model::timeline::Timeline;
@@ -45,8 +46,11 @@ fn submissions_and_completions() {
     };
     let plain = |verdict| Outcome { verdict, ..outcome(0) };
     let bios = |bios| Complete(read(), Outcome { bios, ..outcome(0) });
+    let named = |name: &[u8]| Submit(read(), Submission { comm: comm(name), ..asked_read() });
     insta::assert_snapshot!(printed(&[
         ("a submission", Submit(read(), asked_read()), DISK),
+        ("a thread that calls itself so", named(b"a b, c=\"\x1b\xff"), DISK),
+        ("a thread without a name", named(b""), DISK),
         ("an admin command has no disk", Submit(log, of_log), NONE),
         ("it transfers less, by another thread", Submit(log, other), NONE),
         ("no fields, bytes unknown", of_flush(None), DISK),
@@ -146,30 +150,5 @@ fn fields_are_the_same_whatever_the_command_before_had() {
         assert!(line(0).contains(&format!("\"slba\":{slba},\"len\":{nlb},")));
         assert!(line(0).contains(&format!("\"opcode_value\":{code},")));
         assert!(line(1).contains(&text(what)), "{}", line(1));
-    }
-}
-
-#[test]
-fn a_thread_may_call_itself_anything() {
-    let comm = |name: &[u8]| {
-        let mut submission = asked_read();
-        submission.comm = [0; 16];
-        submission.comm[..name.len()].copy_from_slice(name);
-        let what = EventKind::Submit(read(), submission);
-        let (text, json) = (text(what), json_in(what, &DISK));
-        let text = text.split_once("comm=").unwrap().1.strip_suffix(", cpu=1");
-        let json = json.split_once(r#""comm":"#).unwrap().1.strip_suffix(r#","cpu":1"#);
-        (text.unwrap().to_owned(), json.unwrap().to_owned())
-    };
-    for (name, want, want_json) in [
-        (&b"kworker/3:1H-nvm"[..], "kworker/3:1H-nvm", r#""kworker/3:1H-nvm""#),
-        (b"a b, c=d", r#""a b, c=d""#, r#""a b, c=d""#),
-        (b"\"it's\\", r#""\"it's\\""#, r#""\"it's\\\\""#),
-        (b"\n\x1b[1m\x7f", r#""\n\u{1b}[1m\u{7f}""#, r#""\\n\\u{1b}[1m\\u{7f}""#),
-        ("grün\u{9b}".as_bytes(), r#""grün\u{9b}""#, r#""grün\\u{9b}""#),
-        (b"\xffx\xc3", r#""\xffx\xc3""#, r#""\\xffx\\xc3""#),
-        (b"", r#""""#, r#""""#),
-    ] {
-        assert_eq!(comm(name), (want.to_owned(), want_json.to_owned()));
     }
 }

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::live::{Running, Tool, lines, needs, of, wait_for};
+use crate::live::{Running, Tool, assert_issued, compile, lines, needs, of, wait_for};
 
 const LOG: &str = include_str!("host/qemu.log");
 const TRUTH: &str = include_str!("host/qemu.truth");
@@ -33,13 +33,7 @@ fn hit(line: &str) -> Option<String> {
 }
 
 fn start(dir: &Path, arguments: &[&str]) -> Running {
-    let program = dir.join("qemu-system-x86_64");
-    let mut cc = Command::new("cc");
-    cc.args(["-O2", "-Wall", "-Werror", "-Wno-unused-parameter"]);
-    cc.arg("tests/host/qemu_target.c").arg("-o").arg(&program);
-    let done = cc.current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
-    assert!(done.status.success(), "{done:?}");
-    let mut command = Command::new(program);
+    let mut command = Command::new(compile("qemu_target.c", dir, "qemu-system-x86_64", &[]));
     command.args(arguments).stdin(Stdio::piped());
     command.stdout(File::create(dir.join("done")).unwrap());
     let target = Running(command.spawn().unwrap());
@@ -70,13 +64,7 @@ fn the_commands_are_those_that_were_issued() {
     let truth = lines(TRUTH);
     assert_eq!(found.len(), truth.len());
     for (command, truth) in found.iter().zip(&truth) {
-        for key in ["qid", "cid"] {
-            assert_eq!(command[key], truth[key], "{command} {truth}");
-        }
-        for key in ["slba", "nlb"] {
-            assert_eq!(command["fields"][key], truth[key], "{command} {truth}");
-        }
-        assert_eq!(command["opcode_value"], truth["opcode"], "{command}");
+        assert_issued(command, truth);
         assert_eq!(command["status"]["value"], truth["status"], "{command}");
         assert_eq!(command["ctrl"], "qemu:SER0", "{command}");
         let seen = command["points_ns"]["backend_done"].is_u64();

@@ -568,13 +568,10 @@ pub fn stack_frames(value: &[u8]) -> Result<Vec<u64>, DecodeError> {
 
 #[cfg(test)]
 mod tests {
-    use super::skel::types::nd_beside;
     use super::*;
-    use crate::model::command_class::{Announcement, Conditions};
     use crate::model::counters::Count;
     use crate::model::group::{ByWord, size_exponent};
     use crate::model::histogram::index;
-    use crate::nvme::opcode::{Opcode, QueueKind};
     use crate::probe::catalog::CATALOG;
 
     fn bytes(words: &[u64]) -> Vec<u8> {
@@ -605,24 +602,6 @@ mod tests {
     }
 
     #[test]
-    fn conditions_have_the_bits_of_the_programs() {
-        let (irq, idle) = (nd_beside::ND_BESIDE_IRQ.0, nd_beside::ND_BESIDE_IDLE.0);
-        let (known, soft) = (nd_beside::ND_BESIDE_KNOWS_SOFTIRQ.0, nd_beside::ND_BESIDE_SOFTIRQ.0);
-        for (bits, idle, softirq, announced) in [
-            (irq, Some(false), None, None),
-            (irq | idle, Some(true), None, None),
-            (known, None, Some(false), None),
-            (known | soft, None, Some(true), None),
-            (nd_beside::ND_BESIDE_RUNG.0, None, None, Some(Announcement::Rung)),
-            (nd_beside::ND_BESIDE_ELIDED.0, None, None, Some(Announcement::Elided)),
-        ] {
-            let found = Conditions::from_bits(bits as u8);
-            let all = (found.cpu_idle(), found.in_softirq(), found.announcement());
-            assert_eq!(all, (idle, softirq, announced), "{bits:#x}");
-        }
-    }
-
-    #[test]
     fn the_maximum_of_a_shared_cell_is_an_estimate() {
         let mut words = vec![0_u64; cell_bytes(StageSet::Total) / 8];
         let hist = CELL_HEAD / 8;
@@ -637,17 +616,6 @@ mod tests {
     }
 
     #[test]
-    fn slots_decode_with_and_without_their_last_part() {
-        let mut slot = [0; SLOT_ORIGIN];
-        slot[SLOT_STATE * 8..][..8].fill(STATE_OPEN);
-        for size in [SLOT_TRACE, SLOT_FULL, SLOT_ORIGIN] {
-            assert!(open_command(&slot[..size]).is_ok(), "{size}");
-        }
-        assert!(open_command(&slot[..SLOT_TRACE - 1]).is_err());
-        assert_eq!(stack_frames(&bytes(&[2, 10, 20, 30])), Ok(vec![10, 20]));
-    }
-
-    #[test]
     fn the_programs_find_the_class_of_a_size_in_a_table() {
         for words in ["size", "size=512,64K"] {
             let words: Result<Vec<ByWord>, String> = words.split(',').map(str::parse).collect();
@@ -659,24 +627,6 @@ mod tests {
                 assert_eq!(size_of_byte(table[at]), limits.class(bytes), "{bytes} {limits:?}");
             }
         }
-    }
-
-    #[test]
-    fn a_key_has_the_parts_that_were_asked_for() {
-        let mut key = [0; size_of::<nd_group>()];
-        key[offset_of!(nd_group, tgid)] = 7;
-        key[offset_of!(nd_group, size)] = 13;
-        key[offset_of!(nd_group, opcode)] = 2;
-        let of = |key: &[u8]| group_of(key, &[By::Process, By::Size(SizeLimits::EACH), By::Opcode]);
-        let read = Opcode { queue: QueueKind::Io, code: 2 };
-        let rest = [KeyPart::Size(Some(12)), KeyPart::Opcode(read)];
-        for (unknown, first) in [(0, KeyPart::Process(7)), (1, KeyPart::Unknown)] {
-            key[offset_of!(nd_group, unknown)] = unknown;
-            let found = of(&key).unwrap();
-            assert_eq!((&found[0], &found[1..]), (&first, &rest[..]));
-        }
-        assert!(of(&key[1..]).is_err());
-        assert_eq!(group_row(&group_row_bytes(9)).unwrap().number, 9);
     }
 
     /// A CPU with this many gaps; gap n begins at 10 n and ends at 10 n + 4.
@@ -706,18 +656,5 @@ mod tests {
         assert_eq!((to.gaps.len(), to.gaps_lost), (64, 34));
         assert_eq!((sum.unmapped.bytes, sum.early_interrupts), (600, 14));
         assert_eq!(add_activity(3, &[0; 96], 0, &mut sum, &mut to), Err(DecodeError));
-    }
-
-    #[test]
-    fn the_counters_of_a_disk_add_up_over_the_cpus() {
-        let (mut waits, mut splits) = (TagWaits::default(), Splits::default());
-        for max in [900, 300] {
-            add_disk(&mut waits, &mut splits, &bytes(&[5, 2, 1000, max, 7])).unwrap();
-        }
-        assert_eq!((waits.requests, waits.waited), (10, 4));
-        assert_eq!((waits.sum_ns, waits.max_ns), (2000, 900));
-        assert_eq!(splits.count, 14);
-        assert_eq!(disk_name(b"nvme0n1\0\0\0\0\0\0\0\0\0"), "nvme0n1");
-        assert_eq!(disk_name(b"nvme0123456789ab"), "nvme0123456789ab");
     }
 }

@@ -148,23 +148,3 @@ impl DiffArgs {
         Ok(pairs)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_list_is_split_at_commas_that_are_in_no_file_name() {
-        let files = ["a", "a,b", "c,d,e", "c"].map(Path::new);
-        let split = |list: &str| {
-            let all = parts(list.as_bytes(), &|path| files.contains(&path));
-            all.iter().map(|p| p.display().to_string()).collect::<Vec<_>>()
-        };
-        assert_eq!(split("a,b"), ["a,b"], "the longest name wins");
-        assert_eq!(split("a,c"), ["a", "c"]);
-        assert_eq!(split("a,b,c,d,e,x,y"), ["a,b", "c,d,e", "x", "y"]);
-        assert_eq!(split("x,a"), ["x", "a"]);
-        assert_eq!(split("x"), ["x"]);
-        assert_eq!(split(",a,"), ["", "a", ""]);
-    }
-}

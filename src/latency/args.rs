@@ -130,24 +130,19 @@ impl LatencyArgs {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::cli::Command;
     use crate::cli::tests::parsed;
-
-    fn settings(words: &str) -> Result<Settings> {
-        match parsed(&format!("latency {words}"))? {
-            Command::Latency(args) => args.settings(),
-            other => panic!("{other:?}"),
-        }
-    }
+    use crate::run::args::common::SessionOptions;
 
     #[test]
     fn the_latency_table_has_the_defaults_of_nvme_latency() {
-        let lat = |words| settings(words).unwrap().lat();
-        assert_eq!(lat(""), None);
-        let one = lat("--lat-shift 2").unwrap();
-        assert_eq!((one.min_us, one.shift), (20, 2));
-        let one = lat("--lat-min-us 50").unwrap();
-        assert_eq!((one.min_us, one.shift), (50, 0));
+        for (words, want) in
+            [("", None), ("--lat-shift 2", Some((20, 2))), ("--lat-min-us 50", Some((50, 0)))]
+        {
+            let command = parsed(&format!("latency {words}")).unwrap();
+            let Command::Latency(args) = command else { panic!("{command:?}") };
+            let lat = args.settings().unwrap().lat();
+            assert_eq!(lat.map(|lat| (lat.min_us, lat.shift)), want, "{words}");
+        }
     }
 }

@@ -140,22 +140,11 @@ mod tests {
     use super::super::tests::TestMachine;
     use super::*;
 
-    const DISK: Number = [259, 1];
-
-    /// What these files of cgroups say.
-    fn known(files: &[(&str, &str)]) -> IoControl {
-        let machine = TestMachine::new(&[("proc/mounts", "c /sys/fs/cgroup cgroup2 rw 0 0\n")]);
-        for (path, text) in files {
-            machine.put(&format!("sys/fs/cgroup/{path}"), text);
-        }
-        machine.io_control().unwrap()
-    }
-
     #[test]
     fn what_has_no_room_is_said() {
-        let paths: Vec<_> = (0..MOST_LIMITS + 1).map(|n| format!("{n}/io.max")).collect();
-        let files: Vec<_> = paths.iter().map(|path| (path.as_str(), "259:1 riops=5\n")).collect();
-        let found = known(&files).limits(DISK);
+        let machine = TestMachine::new(&[("proc/mounts", "c /cg cgroup2 rw 0 0\n")]);
+        (0..=MOST_LIMITS).for_each(|n| machine.put(&format!("cg/{n}/io.max"), "259:1 riops=5\n"));
+        let found = machine.io_control().unwrap().limits([259, 1]);
         assert_eq!((found.cgroups.len(), found.more), (MOST_LIMITS, true));
     }
 }

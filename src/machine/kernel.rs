@@ -476,27 +476,6 @@ mod tests {
     }
 
     #[test]
-    fn one_pass_finds_what_single_look_ups_find() {
-        let file = Btf::parse(&btf_with("bpf_link_info", &["perf_event"], &[]));
-        // and this machine's, if it has any
-        for image in [file, Btf::vmlinux()].into_iter().flatten() {
-            let Wanted { functions, tracepoints, structures, .. } = wanted();
-            let all = || -> Vec<bool> {
-                let functions = functions.iter().map(|n| image.has_function(n));
-                let tracepoints = tracepoints.iter();
-                let tracepoints = tracepoints.map(|n| image.tracepoint_arguments(n).is_some());
-                let structures = structures.iter().map(|n| image.structure(n).is_some());
-                functions.chain(tracepoints).chain(structures).collect()
-            };
-            let single = all();
-            assert!(single.iter().any(|found| *found));
-            image.look_for(&wanted());
-            assert_eq!(all(), single);
-            assert!(!image.has_function("a name that was not looked for"));
-        }
-    }
-
-    #[test]
     fn switches_that_are_off_are_reasons() {
         let machine = TestMachine::new(&[]);
         assert_eq!((machine.no_kprobes(), machine.no_trampolines()), (None, None));

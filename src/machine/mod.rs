@@ -211,14 +211,6 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn capabilities_have_names() {
-        let some = privileges_of(1000, CAP_BPF | CAP_PERFMON);
-        assert!(some.has("CAP_BPF") && some.has("CAP_PERFMON") && !some.has("CAP_SYSLOG"));
-        assert_eq!(some.missing().len(), 4);
-        assert!(privileges_of(0, u64::MAX).missing().is_empty());
-    }
-
-    #[test]
     fn a_mount_is_known_by_its_type_and_unknown_without_proc() {
         let machine = TestMachine::new(&[]);
         assert_eq!(machine.mounted("tracefs"), None);

@@ -396,22 +396,6 @@ mod tests {
     }
 
     #[test]
-    fn this_process_can_be_read_and_has_not_ended() {
-        let system = System::at("/");
-        let pid = std::process::id();
-        assert_eq!(Process::at(&system, pid).unwrap().pid, pid);
-        let memory = Memory::open(&system, pid).unwrap();
-        assert!(memory.alive().is_ok());
-        let mut page = vec![0_u8; 8192];
-        page[60..80].copy_from_slice(format!("{:<20}", "A1").as_bytes());
-        page[80..94].copy_from_slice(MODEL);
-        let serial = memory.nvme_serial(page.as_ptr() as u64);
-        assert_eq!(serial, Some("A1".into()));
-        assert_eq!(memory.nvme_serial(0), None);
-        assert!(Process::at(&system, u32::MAX).is_err());
-    }
-
-    #[test]
     fn what_is_no_regular_file_is_refused_without_opening_it() {
         let files = TestMachine::new(&[("file", "text")]);
         let [pipe, link] = ["pipe", "link"].map(|name| files.path(name));

@@ -105,22 +105,6 @@ print fmt: "nvme%d: %sqid=%d, cmdid=%u, nsid=%u, flags=0x%x, meta=0x%x, cmd=(%s 
     }
 
     #[test]
-    fn declarations_of_every_kind_give_their_name() {
-        for (text, name) in [
-            ("__data_loc char[] comm", "comm"),
-            ("char rwbs[10]", "rwbs"),
-            ("u8 cdw10[4 * 6]", "cdw10"),
-            ("const void * call_site", "call_site"),
-            ("const char *name", "name"),
-            ("bool metadata", "metadata"),
-        ] {
-            assert_eq!(declared(text), Some(name), "{text}");
-        }
-        assert_eq!(declared(""), None);
-        assert_eq!(declared("[]"), None);
-    }
-
-    #[test]
     fn tracefs_is_found_in_either_place() {
         for place in PLACES {
             let machine = TestMachine::new(&[]);

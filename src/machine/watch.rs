@@ -252,32 +252,23 @@ mod tests {
         assert_eq!(others.saw_no_events(&machine, 0), None);
     }
 
+    /// tests/vm/judge/gone.rs unloads modules.
     #[test]
-    fn a_removal_is_reported() {
+    fn kprobes_that_are_switched_off_and_modules_that_were_gone_before_are_reported() {
         let enabled = "sys/kernel/debug/kprobes/enabled";
-        let module = "sys/module/nvme_core/refcnt";
-        let machine = TestMachine::new(&[(module, "1\n"), (enabled, "1\n")]);
+        let machine = TestMachine::new(&[("sys/module/nvme_core/refcnt", "1\n"), (enabled, "1\n")]);
         let watch = begin(&machine, Some(Method::Kprobe));
-        let others = begin(&machine, None);
+        let before = Modules::of(&machine);
         assert_eq!(watch.gone(&machine), None);
         machine.put(enabled, "0\n");
         assert!(watch.gone(&machine).unwrap().contains("switched off"));
-        assert_eq!(others.gone(&machine), None);
-        let before = Modules::of(&machine);
+        assert_eq!(begin(&machine, None).gone(&machine), None);
         fs::remove_dir_all(machine.path("sys/module/nvme_core")).unwrap();
-        assert!(watch.gone(&machine).unwrap().contains("module nvme_core"));
-        assert_eq!(others.gone(&machine), None);
-        // before the session was complete
-        let plan = plan_by(Some(Method::Kprobe));
-        let watch = HookMonitor::begin(before, &machine, &plan);
+        let watch = HookMonitor::begin(before, &machine, &plan_by(Some(Method::Kprobe)));
         assert!(watch.gone(&machine).unwrap().contains("module nvme_core"));
         // built in, without parameters: no directory of sysfs
         machine.put(enabled, "1\n");
         assert_eq!(begin(&machine, Some(Method::Kprobe)).gone(&machine), None);
-        // loaded before the session is complete
-        let before = Modules::of(&machine);
-        machine.put(module, "1\n");
-        assert_eq!(HookMonitor::begin(before, &machine, &plan).gone(&machine), None);
     }
 
     #[test]

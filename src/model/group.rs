@@ -368,25 +368,4 @@ mod tests {
             assert_eq!(Flags::of(opcode, &sqe).names().join(" "), names);
         }
     }
-
-    #[test]
-    fn sizes_are_classes() {
-        let size = |n| KeyPart::Size(Some(n));
-        let (none, above) = (KeyPart::Size(None), KeyPart::SizeAbove(16));
-        let limits = SizeLimits(16 << 10 | 64 << 10);
-        for (bytes, each, limited) in [
-            (0, none.clone(), none),
-            (1, size(0), size(14)),
-            (2, size(1), size(14)),
-            (513, size(10), size(14)),
-            (16_384, size(14), size(14)),
-            (16_385, size(15), size(16)),
-            (65_536, size(16), size(16)),
-            (65_537, size(17), above.clone()),
-            (u32::MAX, size(32), above),
-        ] {
-            assert_eq!(SizeLimits::EACH.class(bytes), each, "{bytes}");
-            assert_eq!(limits.class(bytes), limited, "{bytes}");
-        }
-    }
 }

@@ -507,16 +507,3 @@ pub struct ClockReading {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub guest: Option<TscScale>,
 }
-
-#[cfg(test)]
-mod transport_tests {
-    use super::*;
-
-    #[test]
-    fn only_pci_has_a_doorbell_an_interrupt_and_a_cqe() {
-        assert_eq!(Transport::named("pcie").points(), 0x7f);
-        for name in ["tcp", "rdma", "fc", "loop", "apple-nvme", ""] {
-            assert_eq!(Transport::named(name).points(), 0b100_0111, "{name}");
-        }
-    }
-}

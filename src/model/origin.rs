@@ -207,21 +207,3 @@ pub(crate) fn unit(path: &str) -> Option<&str> {
     let is_unit = last.ends_with(".service") || last.ends_with(".scope");
     is_unit.then_some(last)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_word_has_the_number_of_bios_and_the_wait() {
-        let bios = Bios::of_word(3 << 48 | 1_500_000);
-        assert_eq!(bios, Bios::new(3, 1_500_000));
-        assert_eq!(bios.count().map(NonZeroU16::get), Some(3));
-        assert_eq!(bios.longest_wait_ns(), Some(1_500_000));
-        for none in [0, 17] {
-            let bios = Bios::of_word(none);
-            assert_eq!((bios.count(), bios.longest_wait_ns()), (None, None));
-            assert_eq!(bios, Bios::default());
-        }
-    }
-}

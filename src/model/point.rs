@@ -168,20 +168,3 @@ impl Point {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_record_has_the_bits_of_a_pattern_and_one_for_all_points_before_the_request() {
-        for (n, point) in IN_RECORDS.into_iter().enumerate() {
-            assert_eq!(point.pattern_bit(), Some(1 << n));
-        }
-        let before = [Point::Bio, Point::Freeze, Point::Tag].iter();
-        let before = before.filter_map(|p| p.pattern_bit()).sum();
-        assert_eq!(pattern_of(0b11, before), 0b11);
-        assert_eq!(pattern_of(HAS_BEFORE as u16 | 0b11, before), before | 0b11);
-        assert_eq!(pattern_of(u16::MAX, 0), OF_BPF);
-    }
-}

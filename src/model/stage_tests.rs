@@ -49,24 +49,6 @@ fn all_stage_sets_have_the_same_total_and_no_gap_or_overlap() {
     }
 }
 
-/// What the BPF side measures comes to the stages of the same names.
-#[test]
-fn each_histogram_of_the_bpf_side_has_its_place() {
-    for stage_set in [StageSet::Total, StageSet::Basic, StageSet::Fine, StageSet::Full] {
-        let mut places: Vec<usize> =
-            (0..stage_set.measured()).map(|n| stage_set.place(n)).collect();
-        let fine = if stage_set == StageSet::Full { 8 } else { stage_set.measured() - 1 };
-        assert_eq!(places[fine], stage_set.total_index());
-        if stage_set.before() > 0 {
-            assert_eq!(stage_set.stages()[places[0]].from, Point::Start);
-        }
-        places.sort_unstable();
-        places.dedup();
-        assert_eq!(places.len(), stage_set.measured());
-    }
-    assert_eq!(StageSet::Full.place(9), 0);
-}
-
 #[test]
 fn a_missing_boundary_joins_the_stages_around_it_and_a_missing_end_leaves_its_stage_out() {
     use Point::{Cqe, Doorbell, End, Irq, SetupIn, Start};

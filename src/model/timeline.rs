@@ -244,31 +244,3 @@ pub(crate) fn total_of(
     let begin = begins.find_map(at).or_else(set_up)?;
     at(&Point::End).or(completed_ns)?.checked_sub(begin)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::point::HAS_BEFORE;
-    use proptest::prelude::*;
-
-    proptest! {
-        #[test]
-        fn stages_add_up_to_the_total_to_the_nanosecond(
-            start in 1_u64..1 << 50,
-            steps in prop::array::uniform8(0_u64..1 << 36),
-            pattern in 0..HAS_BEFORE,
-        ) {
-            let mut points = [start; 9];
-            for i in 0..8 {
-                points[i + 1] = points[i] + steps[i];
-            }
-            let line = Timeline::new(points, pattern);
-            for stage_set in [StageSet::Total, StageSet::Basic, StageSet::Fine] {
-                let segments = line.segments(stage_set).unwrap();
-                let sum: u64 = segments.iter().map(|s| s.ns).sum();
-                let total = line.total(stage_set);
-                prop_assert_eq!((!segments.is_empty()).then_some(sum), total);
-            }
-        }
-    }
-}

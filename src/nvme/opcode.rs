@@ -265,21 +265,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_and_alias_parses_to_its_opcode() {
-        for queue in QueueKind::BOTH {
-            for &(code, name) in queue.table() {
-                let opcode = Opcode { queue, code };
-                assert_eq!(opcode.name(), Some(name));
-                assert!(parse(name).unwrap().contains(&opcode), "{name}");
-                assert_eq!(parse(&format!("{queue}:{name}")), Ok(vec![opcode]));
-            }
-        }
-        for (alias, name) in ALIASES {
-            assert_eq!(parse(alias), parse(name), "{alias}");
-        }
-    }
-
-    #[test]
     fn what_is_shown_can_be_typed_and_more() {
         let both = [QueueKind::Admin, QueueKind::Io];
         let [admin, io] = both.map(|queue| move |code| Opcode { queue, code });
@@ -302,7 +287,13 @@ mod tests {
         for code in 0..=u8::MAX {
             for opcode in [io(code), admin(code)] {
                 assert!(parse(&opcode.to_string()).unwrap().contains(&opcode));
+                if let Some(name) = opcode.name() {
+                    assert_eq!(parse(&format!("{}:{name}", opcode.queue)), Ok(vec![opcode]));
+                }
             }
+        }
+        for (alias, name) in ALIASES {
+            assert_eq!(parse(alias), parse(name), "{alias}");
         }
     }
 }

@@ -156,30 +156,3 @@ impl Sqe {
         self.words[0].to_le_bytes()[n]
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Read of 8 blocks at 0x1_0000_0800, FUA, first of two fused, SGL, tag 5, generation 2.
-    fn bytes() -> [u8; 64] {
-        let mut bytes = [0; 64];
-        bytes[..8].copy_from_slice(&[0x02, 0x41, 0x05, 0x20, 1, 0, 0, 0]);
-        bytes[24..32].copy_from_slice(&0x1122_3344_5566_7788_u64.to_le_bytes());
-        bytes[40..48].copy_from_slice(&0x1_0000_0800_u64.to_le_bytes());
-        bytes[48..52].copy_from_slice(&0x4000_0007_u32.to_le_bytes());
-        bytes
-    }
-
-    #[test]
-    fn every_part_is_where_the_specification_puts_it() {
-        let sqe = Sqe::from(&bytes());
-        assert_eq!((sqe.opcode(), sqe.flags(), sqe.cid()), (0x02, 0x41, 0x2005));
-        assert_eq!((sqe.nsid(), sqe.fctype()), (1, 1));
-        assert_eq!((sqe.slba(), sqe.nlb()), (0x1_0000_0800, 8));
-        assert_eq!(sqe.prps(), Some((0x1122_3344_5566_7788, 0)));
-        assert!(!sqe.metadata());
-        assert_eq!(sqe.cdw(12), 0x4000_0007);
-        assert_eq!((sqe.cdw(16), sqe.cdw(usize::MAX - 1)), (0, 0));
-    }
-}

@@ -386,28 +386,4 @@ mod tests {
         assert_eq!(judge(&mut streams, (1 << 32) + 8), AccessKind::Random);
         assert_ne!(judge(&mut streams, 16), AccessKind::Random);
     }
-
-    #[test]
-    fn descending_runs_and_reversed_batches_are_sequential() {
-        // how many of some commands are sequential, and how many streams there are
-        let counts = |slbas: &mut dyn Iterator<Item = u64>| {
-            let mut row = Row {
-                counts: Counts::default(),
-                streams: Streams::default(),
-                last: None,
-                comm: [0; 16],
-                disk: Disk::default(),
-            };
-            slbas.for_each(|slba| row.add(0, Blocks { slba, nlb: 8 }, 1));
-            (row.counts.sequential, row.counts.streams)
-        };
-        assert_eq!(counts(&mut (0..100).rev().map(|n| n * 8)), (99, 1));
-        for (batch, most) in [(2, 80), (4, 40), (16, 40)] {
-            // one stream; of each batch after the first, each command
-            let reversed = |n: u64| (n / batch * batch + batch - 1 - n % batch) * 8;
-            let (sequential, streams) = counts(&mut (0..160).map(reversed));
-            assert!(sequential == 159 && streams <= most, "{batch}: {sequential} {streams}");
-        }
-        assert_eq!(counts(&mut (0..100).map(|n| n * n % 97 * 64)).0, 0);
-    }
 }

@@ -554,7 +554,3 @@ impl Hook {
         }
     }
 }
-
-#[cfg(test)]
-#[path = "catalog_tests.rs"]
-mod tests;

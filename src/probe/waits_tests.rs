@@ -75,18 +75,18 @@ fn points_before_the_request_can_be_told_apart() {
     facts.tracepoints.remove("block_bio_backmerge");
     let plan = with(facts);
     assert!(plan.sees_submitters() && plan.has_role(Role::Submitter) && plan.lacks_waits());
+    let without = |names: &[&str]| {
+        let mut facts = everything();
+        for name in names {
+            facts.functions.remove(*name);
+            facts.tracepoints.remove(*name);
+        }
+        auto(StageSet::Full, &facts)
+    };
     // without limits of cgroups
-    let mut facts = everything();
-    facts.functions.remove("__blk_throtl_bio");
-    facts.functions.remove("blk_throtl_bio");
-    assert_eq!(before(&auto(StageSet::Full, &facts)), BEFORE[1..]);
+    assert_eq!(before(&without(&["__blk_throtl_bio", "blk_throtl_bio"])), BEFORE[1..]);
     // 5.10
-    let mut facts = everything();
-    for name in ["__blk_throtl_bio", "__bio_queue_enter"] {
-        facts.functions.remove(name);
-    }
-    facts.tracepoints.remove("block_rq_tag_wait");
-    let plan = auto(StageSet::Full, &facts);
+    let plan = without(&["__blk_throtl_bio", "__bio_queue_enter", "block_rq_tag_wait"]);
     assert_eq!(before(&plan), BEFORE);
     let freeze = plan.point(Point::Freeze).unwrap();
     assert_eq!(freeze.rejected, [], "the method is the best one");
@@ -94,9 +94,7 @@ fn points_before_the_request_can_be_told_apart() {
         assert!(plan.hooks().contains(&number_of(program).unwrap()), "{program}");
     }
     // the wait in wbt has no start, so those before it have no end
-    let mut facts = everything();
-    facts.functions.remove("rq_qos_wait");
-    let plan = auto(StageSet::Full, &facts);
+    let plan = without(&["rq_qos_wait"]);
     assert_eq!(before(&plan), ["bio_submit", "bio_queue", "tag"]);
     let joined = &plan.point(Point::Freeze).unwrap().rejected;
     assert!(joined.iter().any(|r| r.why == Reason::JOINED), "{joined:?}");

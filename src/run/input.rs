@@ -55,7 +55,8 @@ pub fn open(path: &Path) -> Result<(File, Metadata)> {
 pub fn require_file(path: &Path, option: &str) -> Result<()> {
     let metadata = fs::metadata(path).map_err(|error| unreadable(path, &error.to_string()))?;
     let kind = metadata.file_type();
-    if kind.is_file() || kind.is_block_device() {
+    // who opens a directory says what it is
+    if kind.is_file() || kind.is_block_device() || kind.is_dir() {
         return Ok(());
     }
     let text = format!(

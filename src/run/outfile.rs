@@ -345,35 +345,6 @@ mod tests {
         OutFile::create(path, rules).unwrap_err().to_string()
     }
 
-    fn names(dir: &Path) -> Vec<String> {
-        let names = fs::read_dir(dir).unwrap();
-        let mut names: Vec<String> =
-            names.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
-        names.sort();
-        names
-    }
-
-    #[test]
-    fn a_file_appears_when_it_is_complete() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("out");
-        let (out, mut file) = OutFile::create(&path, &PLAIN).unwrap();
-        assert_eq!(names(dir.path()), ["out.partial"]);
-        file.write_all(b"text").unwrap();
-        assert_eq!(out.keep().unwrap(), Some(4));
-        assert_eq!(names(dir.path()), ["out"]);
-        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        assert!(
-            why(&path, &PLAIN).ends_with("out exists: give another file, or --force to replace it")
-        );
-        drop(OutFile::create(&path, &FORCE).unwrap());
-        assert_eq!(fs::read(&path).unwrap(), b"text", "a failed run keeps the old file");
-        assert_eq!(names(dir.path()), ["out"]);
-        let (out, _) = OutFile::create(&path, &FORCE).unwrap();
-        assert_eq!(out.keep().unwrap(), Some(0));
-        assert!(why(&dir.path().join("a/b"), &PLAIN).contains("No such file"));
-    }
-
     #[test]
     fn an_interrupted_recording_stays_until_it_is_replaced_by_force() {
         let dir = tempfile::tempdir().unwrap();

@@ -167,18 +167,6 @@ mod tests {
         assert!(said.starts_with("HTTP/1.0 503 "), "{said}");
     }
 
-    #[test]
-    fn garbage_ends_the_connection_only() {
-        let address = server(named(), LONG);
-        for bytes in [&b"\x16\x03\x01\x02\x00\x01\n"[..], &[0xff; 20_000], b"\r\n\r\n\r\n"] {
-            let stream = client(address, bytes);
-            let _ = stream.shutdown(Shutdown::Write);
-            let said = rest(stream);
-            assert!(said.is_empty() || said.starts_with("HTTP/1.0 400 "), "{bytes:?}: {said}");
-        }
-        assert!(rest(client(address, GET)).ends_with("Text\n"));
-    }
-
     /// The timeout is an hour: a scrape that waits for a slow client never ends.
     #[test]
     fn slow_clients_neither_keep_scrapes_out_nor_delay_them() {

@@ -76,17 +76,12 @@ impl Build {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::machine;
-    use crate::machine::elf::section;
-    use crate::machine::reduced::{READ, reduced};
     use crate::session::load::{VARIABLES, hide_kernel_data, reads_kernel_data};
     use bytemuck::Zeroable;
     use libbpf_rs::ObjectBuilder;
-    use libbpf_rs::btf::types::{DataSec, Enum, Int, Struct, Var};
-    use libbpf_rs::btf::{Btf, BtfType, HasSize, ReferencesType};
+    use libbpf_rs::btf::Btf;
+    use libbpf_rs::btf::types::{DataSec, Var};
     use std::collections::BTreeSet;
-    use std::io::Write;
-    use tempfile::NamedTempFile;
 
     impl Build {
         pub fn name(self) -> &'static str {
@@ -145,28 +140,6 @@ pub(super) mod tests {
         BUILDS.iter().map(|entry| entry.name).zip(objects)
     }
 
-    /// The kernel rejects the BTF of an object with a variable that clang has made smaller than its type.
-    #[test]
-    fn variables_are_as_large_as_their_types() {
-        let mut seen = 0;
-        for (name, object) in objects() {
-            let btf = Btf::from_raw("object", &object).unwrap().unwrap();
-            let sections =
-                [".bss", ".data", ".rodata"].map(|name| btf.type_by_name::<DataSec<'_>>(name));
-            for section in sections.iter().flatten() {
-                for place in section.iter() {
-                    let variable = btf.type_by_id::<Var<'_>>(place.ty).unwrap();
-                    let number = variable.referenced_type().skip_mods_and_typedefs();
-                    if let Ok(number) = Int::try_from(number) {
-                        assert_eq!(number.size(), place.size, "{name}: {variable:?}");
-                        seen += 1;
-                    }
-                }
-            }
-        }
-        assert!(seen > BUILDS.len(), "{seen}");
-    }
-
     /// The kernel's variables that an object names.
     fn variables_of_kernel(object: &[u8]) -> BTreeSet<String> {
         let btf = Btf::from_raw("object", object).unwrap().unwrap();
@@ -195,105 +168,6 @@ pub(super) mod tests {
         }
         let all = VARIABLES.map(str::to_owned);
         assert_eq!(seen, all.into());
-    }
-
-    /// The ids of the types that CO-RE relocations of an object begin with (`struct bpf_core_relo`).
-    fn relocated(object: &[u8]) -> BTreeSet<u32> {
-        let ext = section(object, ".BTF.ext").unwrap();
-        let word = |at: usize| u32::from_ne_bytes(ext[at..at + 4].try_into().unwrap());
-        // the third table of the header, after functions and lines
-        let mut at = (word(4) + word(24)) as usize;
-        let end = at + word(28) as usize;
-        let mut ids = BTreeSet::new();
-        if at == end {
-            return ids;
-        }
-        let bytes = word(at) as usize;
-        at += 4;
-        while at < end {
-            let count = word(at + 4) as usize;
-            at += 8;
-            ids.extend((0..count).map(|number| word(at + number * bytes + 4)));
-            at += count * bytes;
-        }
-        ids
-    }
-
-    /// The name of a type, without the suffix of a flavor.
-    fn named(btf: &Btf<'_>, id: u32) -> String {
-        let of = btf.type_by_id::<BtfType<'_>>(id.into()).unwrap();
-        let name = of.name().unwrap().to_str().unwrap();
-        name.split("___").next().unwrap().to_owned()
-    }
-
-    /// libbpf is given the types in READ. For any other it would find that it does not exist.
-    #[test]
-    fn all_relocated_types_are_in_the_list() {
-        let mut seen = BTreeSet::new();
-        for (_, object) in objects() {
-            let btf = Btf::from_raw("object", &object).unwrap().unwrap();
-            let ids = relocated(&object);
-            seen.extend(ids.into_iter().map(|id| named(&btf, id)));
-        }
-        let listed = READ.map(str::to_owned).into_iter();
-        let mut want: BTreeSet<_> = listed.chain(["nd_type_id".to_owned()]).collect();
-        if !cfg!(target_arch = "aarch64") {
-            want.remove("bpf_func_id"); // of fence(), which is an instruction only there
-        }
-        assert_eq!(seen, want);
-    }
-
-    /// Compares the types in READ, whole as libbpf reads them, reduced as it reads those, and as our reader does.
-    /// Returns how many there are.
-    fn same_types(what: &str, whole: &Btf<'_>, file: &[u8]) -> usize {
-        let ours = machine::btf::Btf::parse(file).unwrap();
-        let mut reduced_file = NamedTempFile::new().unwrap();
-        reduced_file.write_all(&reduced(&[&ours], Some(&ours))).unwrap();
-        let small = Btf::from_path(reduced_file.path()).unwrap();
-        assert!(small.len() < whole.len());
-        let members = |of: &Struct<'_>| -> Vec<String> {
-            of.iter().map(|m| format!("{:?} {:?}", m.name, m.attr)).collect()
-        };
-        let values = |of: &Enum<'_>| -> Vec<String> {
-            of.iter().map(|m| format!("{:?} {}", m.name, m.value)).collect()
-        };
-        let mut seen = 0;
-        for name in READ {
-            if let Some(from) = whole.type_by_name::<Struct<'_>>(name) {
-                let to = small.type_by_name::<Struct<'_>>(name).unwrap();
-                assert_eq!(members(&from), members(&to), "{what}: {name}");
-                let layout = ours.structure(name).unwrap();
-                assert_eq!([layout.size as usize, to.size()], [from.size(); 2]);
-                seen += 1;
-            }
-            if let Some(from) = whole.type_by_name::<Enum<'_>>(name) {
-                let to = small.type_by_name::<Enum<'_>>(name).unwrap();
-                assert_eq!(values(&from), values(&to), "{what}: {name}");
-                seen += 1;
-            }
-        }
-        if let Some(request) = whole.type_by_name::<Struct<'_>>("request") {
-            let ids = small.type_by_name::<Enum<'_>>("nd_type_id").unwrap();
-            let want: u32 = request.type_id().into();
-            assert_eq!(ids.get(0).unwrap().value, i64::from(want));
-        }
-        seen
-    }
-
-    #[test]
-    fn libbpf_reads_the_reduced_types_as_the_whole_ones() {
-        let mut seen = 0;
-        for (name, object) in objects() {
-            let whole = Btf::from_raw("object", &object).unwrap().unwrap();
-            seen += same_types(name, &whole, &object);
-        }
-        assert!(seen > 5 * BUILDS.len(), "{seen}");
-        // and of this machine's kernel, if it has any
-        let kernel = "/sys/kernel/btf/vmlinux";
-        if let Ok(file) = std::fs::read(kernel) {
-            let whole = Btf::from_path(kernel).unwrap();
-            assert!(same_types(kernel, &whole, &file) > 5);
-        }
     }
 
     #[test]

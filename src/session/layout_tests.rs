@@ -127,20 +127,6 @@ fn maps_stay_within_the_memory_or_have_their_least_size() {
     }
 }
 
-#[test]
-fn groups_of_16_cpus_and_full_stages_of_128_have_their_own_cells() {
-    let by_process = by(&[By::Process], StageSet::Basic);
-    for (settings, cpus, gib, count, least_rows) in
-        [(by_process, 16, 16, 2, 256), (Settings::of(StageSet::Full), 128, 256, 8, 64)]
-    {
-        let all = controllers(count, cpus + 1, 1024);
-        let layout = Layout::new(&settings, &capacity(cpus, gib), &all);
-        let Cells { rows, groups, .. } = layout.cells;
-        assert!(groups == cpus + 1 && rows >= least_rows, "{groups} x {rows}");
-        assert_eq!(layout.remark().unwrap(), None);
-    }
-}
-
 /// Virtual machines report many CPUs, and have few of them.
 #[test]
 fn cpus_that_are_not_present_share_one_group() {
@@ -247,16 +233,4 @@ fn tables_have_an_entry_for_each_number_of_a_cpu() {
     let found = Capacity::of(&machine).unwrap();
     assert_eq!((found.possible, found.online), (12, 3));
     assert_eq!(found.present, [0, 1, 2, 3, 8]);
-}
-
-/// Each CPU keeps up to 128 entries of an LRU map to itself.
-#[test]
-fn maps_that_forget_grow_with_the_cpus() {
-    let bytes = |cpus, selects: bool| {
-        let mut settings = Settings::of(StageSet::Total);
-        settings.filter.pids = selects.then_some(1).into_iter().collect();
-        Layout::new(&settings, &capacity(cpus, 1024), &[]).bytes
-    };
-    let of_submitters = |cpus| bytes(cpus, true) - bytes(cpus, false);
-    assert!(of_submitters(2) > 0 && of_submitters(256) > 2 * of_submitters(2));
 }

@@ -70,17 +70,3 @@ impl Functions {
         self.names.get(&address)?.as_deref()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_functions_of_this_process_have_names() {
-        let mut functions = Functions::of(std::process::id());
-        let main = libc::getpid as *const () as u64;
-        functions.look_up([main, 1].into_iter());
-        assert!(functions.name(main).is_some_and(|n| n.contains("getpid")));
-        assert_eq!(functions.name(1), None);
-    }
-}

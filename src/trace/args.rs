@@ -149,8 +149,6 @@ mod tests {
     use super::*;
     use crate::cli::Command;
     use crate::cli::tests::parsed;
-    use crate::model::stack::StackAt;
-    use crate::settings::StackSample;
 
     fn settings(words: &str) -> Result<Settings> {
         match parsed(&format!("trace {words}"))? {
@@ -172,31 +170,6 @@ mod tests {
             assert!(!events(words).submits, "{words}");
             assert!(settings(&format!("--events {words}")).is_err(), "{words}");
         }
-    }
-
-    #[test]
-    fn stages_are_basic_unless_told_otherwise_or_not_recorded() {
-        for (words, live, of_full, of_none) in [
-            ("", StageSet::Basic, StageSet::Basic, StageSet::Total),
-            ("--stages", StageSet::Basic, StageSet::Basic, StageSet::Basic),
-            ("--stages=none", StageSet::Total, StageSet::Total, StageSet::Total),
-            ("--stages=full", StageSet::Full, StageSet::Full, StageSet::Full),
-        ] {
-            assert_eq!(settings(words).unwrap().stage_set, live, "{words}");
-            let reading = settings(&format!("{words} --from file")).unwrap();
-            let of = |recorded| reading.for_recording(recorded, true).stage_set;
-            assert_eq!([of(StageSet::Full), of(StageSet::Total)], [of_full, of_none], "{words}");
-        }
-    }
-
-    #[test]
-    fn stacks_and_their_share() {
-        let of = |at, period| Some(StackSample { at, period });
-        let stack = |words| settings(words).unwrap().stack();
-        assert_eq!(stack(""), None);
-        assert_eq!(stack("--kstack"), of(StackAt::Submit, 1));
-        assert_eq!(stack("--kstack=complete --sample 1/64"), of(StackAt::Complete, 64));
-        assert!(settings("--sample 1/2").is_err(), "of what?");
     }
 
     #[test]

@@ -118,7 +118,3 @@ fn recorded(options: &TraceOptions) -> Result<()> {
         writer.with_header(&run.header).with_submitters(has_submitters).read(run)
     })
 }
-
-#[cfg(test)]
-#[cfg(feature = "live")]
-mod tests;

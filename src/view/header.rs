@@ -192,60 +192,15 @@ mod tests {
     use proptest::prelude::any;
     use proptest::{prop_assert, proptest};
 
-    fn header() -> Header {
-        let mut header = Header {
-            file: Some("a.nvd".into()),
-            host: Some("db\u{1b}[1m1".into()),
-            kernel: Some("6.12.9".into()),
-            begin_ns: Some(1_700_000_000_000_000_000),
-            ..Header::default()
-        };
-        let ledger = Ledger { misses_known: true, ..Ledger::default() };
-        header.end(Duration::from_millis(10_120), 1, &ledger);
-        header
-    }
-
-    fn text(header: &Header, width: usize) -> String {
-        header.text(Theme { color: false }, width)
-    }
-
-    #[test]
-    fn a_header_has_what_is_known_and_breaks_between_its_parts() {
-        let whole = "a.nvd  db\\u{1b}[1m1  Linux 6.12.9  2023-11-14 22:13:20 UTC  10.1 s  1 command  \
-                     exact\n";
-        assert_eq!(text(&header(), 120), whole);
-        assert_eq!(text(&header(), 80), whole.replace("  exact", "\nexact"));
-        assert_eq!(text(&Header::default(), 80), "");
-        let who = Header { who: Some(Who::Submitter), ..header() };
-        assert!(text(&who, 120).ends_with("exact  process = submitter\n"));
-        let mut lossy = header();
-        lossy.end(Duration::ZERO, 2, &Ledger { no_row: 1, ..Ledger::default() });
-        assert!(text(&lossy, 120).ends_with("  0.0 s  2 commands  DEGRADED\n"));
-    }
-
     #[test]
     fn reports_of_intervals_have_the_time() {
         let theme = Theme { color: false };
-        let mut header = Header { from: Duration::from_secs(7), ..header() };
+        let begin_ns = Some(1_700_000_000_000_000_000);
+        let mut header = Header { begin_ns, from: Duration::from_secs(7), ..Header::default() };
         let [at, covers] = [9, 1].map(Duration::from_secs);
         assert_eq!(header.interval(at, at, theme), "22:13:22 UTC  9.0 s\n");
         header.begin_ns = None;
         assert_eq!(header.interval(at, covers, theme), "9.0 s, the last 1.0 s\n");
-    }
-
-    #[test]
-    fn the_object_has_null_for_what_is_not_known() {
-        let host = Some("db\u{1b}[1m1".into());
-        let info = RunInfo { host, begin_ns: 5_000_000_000, ..RunInfo::default() };
-        let object = |wall_ns: Option<i64>| -> serde_json::Value {
-            let (mut out, clock) = (vec![], RunClock { begin_ns: info.begin_ns, wall_ns });
-            json(&"a.nvd".into(), &info, clock, &mut out).unwrap();
-            serde_json::from_slice(&out).unwrap()
-        };
-        let unknown = object(None);
-        assert_eq!(unknown["host"], r"db\u{1b}[1m1");
-        assert!(unknown["begin"].is_null() && unknown["boot_id"].is_null());
-        assert!(object(Some(0))["begin"].as_str().unwrap().contains(":05.000000000"));
     }
 
     proptest! {

@@ -94,6 +94,15 @@ pub fn commands(parent: &str) -> Vec<String> {
     names.filter(|name| *name != "help").map(str::to_owned).collect()
 }
 
+/// The crates that THIRD-PARTY.md lists, with their versions.
+pub fn third_party() -> Vec<(&'static str, &'static str)> {
+    let lines = include_str!("../../THIRD-PARTY.md").lines();
+    let of = |line: &'static str| line.strip_prefix("| ")?.split_once(" |")?.0.split_once(" v");
+    let crates: Vec<_> = lines.filter_map(of).collect();
+    assert!(crates.len() > 40, "{crates:?}");
+    crates
+}
+
 /// Nanoseconds of `1.05ms`.
 pub fn nanos(text: &str) -> f64 {
     let unit = text.find(|c: char| c.is_ascii_alphabetic()).unwrap();

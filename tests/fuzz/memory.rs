@@ -34,28 +34,10 @@ unsafe impl GlobalAlloc for Counting {
         unsafe { System.alloc(layout) }
     }
 
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        if !grow(layout.size()) {
-            return null_mut();
-        }
-        // SAFETY: the caller promises what the system's allocator asks for.
-        unsafe { System.alloc_zeroed(layout) }
-    }
-
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         shrink(layout.size());
         // SAFETY: the caller promises what the system's allocator asks for.
         unsafe { System.dealloc(at, layout) }
-    }
-
-    unsafe fn realloc(&self, at: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
-        // for a moment both may exist
-        if !grow(bytes) {
-            return null_mut();
-        }
-        shrink(layout.size());
-        // SAFETY: the caller promises what the system's allocator asks for.
-        unsafe { System.realloc(at, layout, bytes) }
     }
 }
 

@@ -27,14 +27,6 @@ fn tests() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests")
 }
 
-/// The files of a directory, by name.
-fn files(dir: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-    let mut all: Vec<PathBuf> = entries.map(|e| e.path()).filter(|p| p.is_file()).collect();
-    all.sort();
-    all
-}
-
 fn read(name: &str) -> Vec<u8> {
     fs::read(tests().join(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
 }
@@ -72,10 +64,12 @@ fn others(target: &str) -> Vec<(String, Vec<u8>)> {
 pub fn corpus(target: &str) -> Vec<(String, Vec<u8>)> {
     let mut all = others(target);
     all.extend(crafted(target));
-    for path in files(&tests().join("fuzz/corpus").join(target)) {
-        let bytes = fs::read(&path).unwrap_or_default();
-        all.push((path.display().to_string(), bytes));
+    let files = fs::read_dir(tests().join("fuzz/corpus").join(target)).into_iter().flatten();
+    for path in files.map(|file| file.unwrap().path()) {
+        all.push((path.display().to_string(), fs::read(&path).unwrap()));
     }
+    // the same order everywhere, so that a seed gives the same run
+    all.sort();
     all
 }
 

@@ -183,7 +183,7 @@ int serve(unsigned count)
 	for (i = 0; i < count; i++) {
 		prepare(&req, i, i % 3 ? 2 : 1);
 		spdk_nvmf_request_exec(&req);
-		printf("{\"qid\":%u,\"cid\":%u,\"opcode\":%u,\"slba\":%u,\"status\":%u}\n",
+		printf("{\"qid\":%u,\"cid\":%u,\"opcode\":%u,\"slba\":%u,\"nlb\":8,\"status\":%u}\n",
 		       i % 2 + 1, i, i % 3 ? 2 : 1, i * 8, i % 5 ? 0 : 2);
 	}
 	for (i = 0; i < 3; i++)

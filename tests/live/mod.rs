@@ -39,6 +39,19 @@ macro_rules! needs {
 }
 pub(crate) use needs;
 
+/// Compiles a source of tests/host to a program or library in a directory.
+pub fn compile(source: &str, dir: &Path, name: &str, more: &[&str]) -> PathBuf {
+    let program = dir.join(name);
+    let mut cc = Command::new("cc");
+    cc.args(["-O2", "-Wall", "-Werror", "-Wno-unused-parameter"])
+        .arg(format!("tests/host/{source}"));
+    let done =
+        cc.args(more).arg("-o").arg(&program).current_dir(env!("CARGO_MANIFEST_DIR")).output();
+    let done = done.unwrap();
+    assert!(done.status.success(), "{done:?}");
+    program
+}
+
 /// Ends with the test.
 pub struct Running(pub Child);
 
@@ -66,6 +79,14 @@ pub fn lines(text: &str) -> Vec<Value> {
 
 pub fn of<'a>(lines: &'a [Value], kind: &str) -> Vec<&'a Value> {
     lines.iter().filter(|line| line["type"] == kind).collect()
+}
+
+/// A command is the one that was issued, by the truth of a driver or a target.
+pub fn assert_issued(command: &Value, truth: &Value) {
+    let (fields, what) = (&command["fields"], format!("{command} {truth}"));
+    let found = [&command["qid"], &command["cid"], &command["opcode_value"], &fields["slba"]];
+    assert_eq!(found, ["qid", "cid", "opcode", "slba"].map(|key| &truth[key]), "{what}");
+    assert_eq!(fields["nlb"], truth["nlb"], "{what}");
 }
 
 /// A running `host ...`.

@@ -196,7 +196,7 @@ fn cases(
     seed: u64,
     change: impl Fn(&mut Points, &mut Random) -> bool,
 ) -> Vec<Case> {
-    let mut random = Random(seed);
+    let mut random = Random::of(seed);
     let mut cases = vec![];
     for &(stage_set, way) in ways {
         for i in 0..n {
@@ -221,18 +221,11 @@ fn answers(cases: &[Case]) -> Vec<Answer> {
     cases.iter().zip(lines).map(|(c, l)| read(c, &l)).collect()
 }
 
-/// Each command must lose `point`. `counted`: expected late doorbells, early irqs, negatives.
-fn each_loses(cases: &[Case], point: Point, counted: [u64; 3]) {
-    for (case, answer) in cases.iter().zip(answers(cases)) {
-        assert_eq!(answer.pattern, all_but(case, &[point]), "{case:?}");
-        let got = [answer.late_doorbell, answer.early_irq, answer.negative];
-        assert_eq!(got, counted, "late doorbell, early irq, negative: {case:?}");
-    }
-}
-
 #[test]
 fn points_in_order_are_all_kept_and_nothing_is_counted() {
     let mut all = cases(&WAYS, 5000, 10, |_, _| true);
+    // without an end hook, fine stages stop at the completion
+    all.extend(cases(&[(StageSet::Fine, Way::Completed)], 2000, 18, |_, _| true));
     // a clock with steps of 40 ns gives several points the same time: stages of 0 ns
     all.extend(cases(&WAYS, 500, 30, |points, _| {
         let now = points[SetupOut as usize];
@@ -269,49 +262,60 @@ fn a_command_that_was_not_seen_everywhere_keeps_the_intervals_that_were() {
 }
 
 #[test]
-fn a_doorbell_after_the_cqe_is_the_late_return_of_the_submitter() {
-    let cases = cases(&WAYS[1..], 3000, 11, |points, random| {
-        points[Doorbell as usize] = points[Cqe as usize] + 1 + random.step(30);
-        points[Cqe as usize] != 0
-    });
-    each_loses(&cases, Doorbell, [1, 0, 0]);
-}
-
-#[test]
-fn a_doorbell_after_the_completion_is_late_where_no_cqe_was_seen() {
-    let cases = cases(&WAYS[1..], 3000, 12, |points, random| {
-        points[Doorbell as usize] = points[Complete as usize] + 1 + random.step(30);
-        points[Cqe as usize] == 0
-    });
-    each_loses(&cases, Doorbell, [1, 0, 0]);
-}
-
-#[test]
-fn an_interrupt_before_the_doorbell_was_already_running_for_others() {
-    let cases = cases(&WAYS[3..], 3000, 13, |points, random| {
-        points[Irq as usize] = points[Doorbell as usize].saturating_sub(1 + random.step(40));
-        points[Doorbell as usize] != 0 && points[Cqe as usize] != 0
-    });
-    each_loses(&cases, Irq, [0, 1, 0]);
-}
-
-#[test]
-fn a_start_after_the_setup_is_counted_negative() {
-    let cases = cases(&WAYS[1..], 3000, 14, |points, random| {
-        points[Start as usize] = points[SetupOut as usize] + 1 + random.step(30);
-        true
-    });
-    each_loses(&cases, Start, [0, 0, 1]);
-}
-
-#[test]
-fn a_cqe_before_the_setup_is_counted_negative() {
-    let cases = cases(&WAYS[1..], 3000, 15, |points, random| {
-        points[Cqe as usize] = points[SetupOut as usize] - 1 - random.step(30);
-        points[Irq as usize] = 0;
-        true
-    });
-    each_loses(&cases, Cqe, [0, 0, 1]);
+fn a_point_out_of_order_is_dropped_and_counted_by_its_rule() {
+    type Change = fn(&mut Points, &mut Random) -> bool;
+    /// What happens, to which commands, the point that they lose, what is counted, and how.
+    type Disorder = (&'static str, &'static [(StageSet, Way)], Point, [u64; 3], Change);
+    let all: [Disorder; 5] = [
+        (
+            "a doorbell after the CQE: the submitter's late return",
+            &WAYS[1..],
+            Doorbell,
+            [1, 0, 0],
+            |points, random| {
+                points[Doorbell as usize] = points[Cqe as usize] + 1 + random.step(30);
+                points[Cqe as usize] != 0
+            },
+        ),
+        (
+            "a doorbell after the completion, without a CQE",
+            &WAYS[1..],
+            Doorbell,
+            [1, 0, 0],
+            |points, random| {
+                points[Doorbell as usize] = points[Complete as usize] + 1 + random.step(30);
+                points[Cqe as usize] == 0
+            },
+        ),
+        (
+            "an interrupt that already ran for others",
+            &WAYS[3..],
+            Irq,
+            [0, 1, 0],
+            |points, random| {
+                points[Irq as usize] =
+                    points[Doorbell as usize].saturating_sub(1 + random.step(40));
+                points[Doorbell as usize] != 0 && points[Cqe as usize] != 0
+            },
+        ),
+        ("a start after the setup", &WAYS[1..], Start, [0, 0, 1], |points, random| {
+            points[Start as usize] = points[SetupOut as usize] + 1 + random.step(30);
+            true
+        }),
+        ("a CQE before the setup", &WAYS[1..], Cqe, [0, 0, 1], |points, random| {
+            points[Cqe as usize] = points[SetupOut as usize] - 1 - random.step(30);
+            points[Irq as usize] = 0;
+            true
+        }),
+    ];
+    for (seed, (what, ways, point, counted, change)) in (11..).zip(all) {
+        let cases = cases(ways, 3000, seed, change);
+        for (case, answer) in cases.iter().zip(answers(&cases)) {
+            assert_eq!(answer.pattern, all_but(case, &[point]), "{what}: {case:?}");
+            let got = [answer.late_doorbell, answer.early_irq, answer.negative];
+            assert_eq!(got, counted, "late doorbell, early irq, negative; {what}: {case:?}");
+        }
+    }
 }
 
 #[test]
@@ -325,7 +329,7 @@ fn whatever_the_order_each_dropped_point_is_counted_once_and_by_its_rule() {
         out != 0 && out <= complete
     });
     // shuffling may have given a time to a point that this stage set does not have
-    let mut random = Random(17);
+    let mut random = Random::of(17);
     let cases: Vec<Case> =
         cases.into_iter().map(|c| Case::new(c.stage_set, c.way, c.points, &mut random)).collect();
     for (case, answer) in cases.iter().zip(answers(&cases)) {
@@ -347,19 +351,11 @@ fn whatever_the_order_each_dropped_point_is_counted_once_and_by_its_rule() {
 }
 
 #[test]
-fn a_fine_cut_without_an_end_hook_stops_at_the_completion() {
-    let cases = cases(&[(StageSet::Fine, Way::Completed)], 2000, 18, |_, _| true);
-    for (case, answer) in cases.iter().zip(answers(&cases)) {
-        assert_eq!(answer.pattern, all_but(case, &[]), "{case:?}");
-    }
-}
-
-#[test]
 fn a_completion_before_the_setup_is_counted_negative_and_no_latency_of_centuries() {
     for (stage_set, way) in WAYS {
         let mut points = [0; Point::ALL.len()];
         (points[SetupOut as usize], points[Complete as usize]) = (5000, 4000);
-        let case = Case::new(stage_set, way, points, &mut Random(19));
+        let case = Case::new(stage_set, way, points, &mut Random::of(19));
         let line = &ask(&[case.question()])[0];
         let words: Vec<&str> = line.split(' ').collect();
         assert_eq!(words[6 + Count::Negative as usize], "1", "{case:?}");

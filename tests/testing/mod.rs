@@ -156,12 +156,6 @@ impl EventBuilder {
         self
     }
 
-    /// Its setup was not observed by the program that reads the submitter.
-    pub fn unknown_submitter(mut self) -> Self {
-        self.submission.knows_submitter = false;
-        self
-    }
-
     /// The CPUs of its submission and of its completion.
     pub fn cpus(mut self, submission: u16, completion: u16) -> Self {
         (self.submission.cpu, self.outcome.cpu) = (submission, completion);

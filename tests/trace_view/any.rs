@@ -2,7 +2,6 @@
 //! Random events: each makes one line of text, and one JSON object with the same values.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use nvme_deep::model::event::{CommandId, Event, EventKind, Outcome, Submission};
 use nvme_deep::model::stage::StageSet;
@@ -11,44 +10,12 @@ use nvme_deep::nvme::decode::{CommandSet, Field, fields};
 use nvme_deep::view::theme::Theme;
 use nvme_deep::view::trace::{Clock, Context, TraceLines};
 use proptest::prelude::*;
-use serde::de::{Error, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
 use crate::testing::EventBuilder;
 use crate::testing::random::what;
 
 const SETS: [CommandSet; 3] = [CommandSet::Nvm, CommandSet::KeyValue, CommandSet::Zoned];
-
-/// The top level of a JSON object. A duplicate key is an error.
-#[derive(Debug)]
-struct Once(BTreeMap<String, Value>);
-
-impl<'de> Deserialize<'de> for Once {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(Keys)
-    }
-}
-
-struct Keys;
-
-impl<'de> Visitor<'de> for Keys {
-    type Value = Once;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Once, A::Error> {
-        let mut all = BTreeMap::new();
-        while let Some((key, value)) = map.next_entry::<String, Value>()? {
-            if all.insert(key.clone(), value).is_some() {
-                return Err(Error::custom(format!("{key} twice")));
-            }
-        }
-        Ok(Once(all))
-    }
-}
 
 fn asked_of(what: &EventKind) -> Option<(&CommandId, &Submission)> {
     what.command().zip(what.submission())
@@ -138,20 +105,20 @@ proptest! {
             view.event(&Event { at_ns, what }, &cx);
             let text = String::from_utf8(view.take(<[u8]>::to_vec)).unwrap();
             prop_assert!(!text.strip_suffix('\n').unwrap().contains(char::is_control), "{:?}", text);
-            let Once(all) = serde_json::from_str(&text).unwrap();
+            let all: Value = serde_json::from_str(&text).unwrap();
+            // the parser leaves out a key that comes twice
+            prop_assert_eq!(all.to_string().len(), text.trim_end().len(), "{}", text);
             prop_assert_eq!(&all["time_ns"], &json!(at_ns));
             prop_assert_eq!(&all["time_rel_ns"], &json!(at_ns.wrapping_sub(1 << 40) as i64));
-            prop_assert_eq!(all.contains_key("fields"), asked_of(&what).is_some() || matches!(what, EventKind::AsyncEvent { .. }));
+            prop_assert_eq!(all.get("fields").is_some(), asked_of(&what).is_some() || matches!(what, EventKind::AsyncEvent { .. }));
             if let Some((id, submission)) = asked_of(&what) {
                 let fields = all_fields(cx.set, id, submission);
                 let want: BTreeMap<_, _> = fields.iter().map(|f| (f.key, f.value)).collect();
                 prop_assert_eq!(&all["fields"], &json!(want));
-                let Once(once) = object_after(&text, "\"fields\":");
-                prop_assert_eq!(once.len(), fields.len());
                 if submission.knows_submitter {
                     prop_assert_eq!(&all["comm"], &json!(submission.comm()));
                 } else {
-                    prop_assert!(["pid", "tid", "comm", "cpu"].iter().all(|key| !all.contains_key(*key)) || matches!(what, EventKind::Complete(..)));
+                    prop_assert!(["pid", "tid", "comm", "cpu"].iter().all(|key| all.get(*key).is_none()) || matches!(what, EventKind::Complete(..)));
                 }
             }
             if let Some(timeline) = timeline_of(&what) {
@@ -162,11 +129,4 @@ proptest! {
             }
         }
     }
-}
-
-/// The object that follows a key.
-fn object_after(text: &str, key: &str) -> Once {
-    let rest = text.split_once(key).unwrap().1;
-    let mut values = serde_json::Deserializer::from_str(rest).into_iter();
-    values.next().unwrap().unwrap()
 }

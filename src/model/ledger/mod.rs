@@ -593,18 +593,6 @@ impl TraceLedger {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::EventBuilder;
-
-    #[test]
-    fn own_commands_come_from_this_process() {
-        let mut shown = Shown::default();
-        let read = |pid| EventBuilder::read().submitter(pid, pid + 1, b"fio");
-        // not observed: the pid is not valid
-        let made = [read(7), read(8), read(7).unknown_submitter()];
-        made.iter().for_each(|made| shown.add_own(&made.submit().what, Some(7)));
-        shown.add_own(&read(7).submit().what, None);
-        assert_eq!(shown.own, 1);
-    }
 
     #[test]
     fn a_judgement_of_many_commands_bears_few_points_out_of_order() {
@@ -621,19 +609,5 @@ mod tests {
         assert!(matches!(of(2, 2).accuracy_of_most(), Accuracy::Degraded(_)));
         let lost = Ledger { ring_drops: 1, trace: None, ..of(0, 0) };
         assert!(matches!(lost.accuracy_of_most(), Accuracy::Degraded(_)));
-    }
-
-    #[test]
-    fn the_share_is_of_the_commands_shown() {
-        for (own_commands, commands_shown, submits_shown, text) in [
-            (0, 10, 0, None),
-            (12, 3400, 0, Some("12 of 3400 commands (0.4%) are nvme-deep's own")),
-            (12, 3399, 3400, Some("12 of 3400 commands (0.4%) are nvme-deep's own")),
-            (1, 9999, 0, Some("1 of 9999 commands (less than 0.1%) are nvme-deep's own")),
-        ] {
-            let of_trace = TraceLedger::default();
-            let found = TraceLedger { own_commands, commands_shown, submits_shown, ..of_trace };
-            assert_eq!(found.own_share().as_deref(), text);
-        }
     }
 }

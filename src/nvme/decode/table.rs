@@ -296,17 +296,6 @@ mod tests {
     }
 
     #[test]
-    fn a_field_may_go_on_in_the_next_dword() {
-        let sqe = sqe([0xffff_0000, 0x1234_0001, 0, 0, 0, 0x8000_0000]);
-        assert_eq!(num("n", 10, 16, 32).read(&sqe).value, Value::Num(0x1_ffff));
-        assert_eq!(bytes(10, 16, 32).read(&sqe).value, Value::Num(0x8_0000));
-        assert_eq!(hex("n", 11, 16, 16).read(&sqe).value, Value::Hex(0x1234));
-        assert_eq!(flag("n", 15, 31).read(&sqe).value, Value::Flag(true));
-        let whole = Value::Num(0x1234_0001_ffff_0000);
-        assert_eq!(num("n", 10, 0, 64).read(&sqe).value, whole);
-    }
-
-    #[test]
     fn the_largest_zero_based_number_has_room() {
         let sqe = sqe([u32::MAX; 6]);
         assert_eq!(count("n", 12, 0, 32).read(&sqe).value.number(), 1 << 32);

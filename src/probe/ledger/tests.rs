@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-use serde_json::{Value, from_str, from_value, to_string};
-
 use super::*;
-use crate::model::ledger::{Accuracy, Shown};
+use crate::model::ledger::Accuracy;
 use crate::model::machine::Runs;
 use crate::model::stage::StageSet;
 use crate::probe::catalog::{CATALOG, Method, number_of};
@@ -62,19 +60,6 @@ fn every_command_has_its_place_or_the_run_is_degraded() {
     assert_eq!(ledger.degraded(), ["1 command without a known end"]);
 }
 
-#[test]
-fn skipped_programs_degrade_where_nothing_shows_their_commands() {
-    let mut misses = vec![0; CATALOG.len()];
-    misses[hook_number("complete_btf")] = 2;
-    let mut plan = plan();
-    let ledger = Ledger::new(&plan, &counters(0, 0, &[]), &misses, 0, None);
-    assert_eq!(ledger.recursion_misses, 2);
-    assert!(ledger.degraded().is_empty());
-    plan.recovers = false;
-    let ledger = Ledger::new(&plan, &counters(0, 0, &[]), &misses, 0, None);
-    assert_eq!(ledger.degraded(), ["2 program runs skipped by the kernel"]);
-}
-
 /// 100 commands. The setup of 3 of them and the completion of 4 of them were skipped.
 #[test]
 fn what_was_skipped_and_found_is_in_the_sums() {
@@ -122,71 +107,6 @@ fn what_a_second_instance_has_seen_is_not_missed() {
         let ledger = Ledger::new(&plan, &c, &misses, 0, None);
         assert_eq!(ledger.recursion_misses, lost, "{skipped:?} {acted}");
     }
-}
-
-#[test]
-fn where_losses_are_not_counted_nothing_is_called_exact() {
-    let mut facts = everything();
-    let policy = Policy { only: Some(Method::Kprobe), ..Policy::default() };
-    for (counted, accuracy) in [(true, Accuracy::Exact), (false, Accuracy::Unknown)] {
-        facts.misses_counted = counted;
-        let plan = planned(StageSet::Total, &facts, &policy).unwrap();
-        let mut c = Counters { hits: vec![0; CATALOG.len()], ..Counters::default() };
-        c.hits[hook_number("setup_out_kretprobe")] = 10;
-        c.hits[hook_number("setup_in_kprobe")] = 10;
-        c.hits[hook_number("complete_kprobe")] = 4;
-        c.hits[hook_number("complete_batch_kprobe")] = 6;
-        let ledger = Ledger::new(&plan, &c, &[], 10, Some(Scan::default()));
-        assert_eq!((ledger.seen, ledger.completions), (10, 10));
-        assert!(ledger.balance.unwrap().balanced);
-        assert_eq!(ledger.accuracy(), accuracy);
-    }
-}
-
-/// Reads the ledger back from its JSON: from text and from a value, as in a recording. Returns the JSON.
-fn survives_storage(ledger: &Ledger) -> Value {
-    let json = to_string(ledger).unwrap();
-    let back: Ledger = from_str(&json).unwrap();
-    assert_eq!(back, *ledger);
-    assert_eq!(to_string(&back).unwrap(), json);
-
-    let value: Value = from_str(&json).unwrap();
-    let back: Ledger = from_value(value.clone()).unwrap();
-    assert_eq!(to_string(&back).unwrap(), json);
-    value
-}
-
-/// A plan with all that a ledger says of hooks: hooks that rarely fire, second instances, points by
-/// a lesser method or none, and a start that no hook observes.
-fn varied_plan() -> AttachPlan {
-    let mut facts = everything();
-    facts.preemption = Preemption::Full;
-    facts.preemptible_tracepoints = true;
-    facts.polled = true;
-    facts.tracepoints.remove("block_io_start");
-    facts.functions.remove("nvme_irq");
-    let mut policy = Policy::default();
-    for program in ["irq_in_kprobe", "complete_btf"] {
-        let program = hook_number(program);
-        policy.refused.insert(program, "not \"today\"\n".into());
-    }
-    planned(StageSet::Fine, &facts, &policy).unwrap()
-}
-
-#[test]
-fn the_ledger_of_a_trace_survives_storage() {
-    let c = counters(3, 3, &[(Count::LostEvent, 2), (Count::NotShown, 1)]);
-    let shown = Shown { submits: 3, commands: 2, past_count: 1, ..Shown::default() };
-    let plan = varied_plan();
-    // fractions that serde_json reads back to the last digit
-    let runs = vec![Runs { count: 7, ns: 3 << 10 }; CATALOG.len()];
-    let times = RunTimes { runs, elapsed_ns: 1 << 30 };
-    let ledger = Ledger::new(&plan, &c, &[], 3, Some(Scan::default()))
-        .with_trace(&c, &shown)
-        .with_cost(&plan, Some(&times));
-    let json = survives_storage(&ledger);
-    assert_eq!(json["lost_events"], 2);
-    assert!(json["own_cost"]["share_of_a_cpu"].is_f64());
 }
 
 #[test]

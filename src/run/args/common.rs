@@ -430,14 +430,7 @@ mod tests {
     const S: Duration = Duration::from_secs(1);
 
     #[test]
-    fn without_delta_the_final_report_is_one_of_count() {
-        let mut schedule = Schedule { interval: Some(S), count: Some(3), ..Schedule::default() };
-        assert_eq!([0, 1, 2].map(|n| schedule.due(n, 0)), [Some(S), Some(2 * S), None]);
-        schedule.delta = true;
-        assert_eq!([2, 3].map(|n| schedule.due(n, 0)), [Some(3 * S), None]);
-        assert_eq!(schedule.due(2, 5), Some(8 * S));
-        assert_eq!(Schedule::default().due(0, 0), None);
-        // the shorter of duration and count ends the run
+    fn the_shorter_of_duration_and_count_ends_the_run() {
         for (count, duration, end) in [
             (Some(3), Some(2 * S), Some(2 * S)),
             (Some(3), Some(5 * S), Some(3 * S)),

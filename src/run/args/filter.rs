@@ -260,22 +260,15 @@ impl FilterArgs {
 
 #[cfg(test)]
 mod tests {
-
-    use clap::Parser;
-
     use super::*;
-    use crate::cli::{Args, Command};
+    use crate::cli::Command;
+    use crate::cli::tests::parsed;
 
-    fn parse(words: &[String]) -> Result<Filter> {
-        let command = ["nvme-deep", "latency"].map(str::to_owned);
-        match Args::try_parse_from(command.iter().chain(words))?.command {
+    fn parse(words: &str) -> Result<Filter> {
+        match parsed(&format!("latency {words}"))? {
             Command::Latency(args) => args.session.filter.filter(false),
             other => panic!("{other:?}"),
         }
-    }
-
-    fn parsed(words: &[String]) -> Filter {
-        parse(words).unwrap()
     }
 
     #[test]
@@ -296,14 +289,12 @@ mod tests {
             ("-p 7 --pid 8 --comm dd --container /x", "--process 7,8,dd --cgroup /x"),
         ];
         for (words, text) in same.into_iter().chain(shorter) {
-            let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
-            assert_eq!(parsed(&words).text(), text);
+            assert_eq!(parse(words).unwrap().text(), text);
         }
     }
 
     #[test]
     fn filters_that_leave_nothing_are_refused() {
-        let parse = |words: &str| parse(&words.split(' ').map(str::to_owned).collect::<Vec<_>>());
         for (words, says) in [
             ("--no-admin --no-io", "'--no-admin' cannot be used with '--no-io'"),
             ("--no-io --qid 1", "leaves only queue 0"),

@@ -190,8 +190,6 @@ fn code(status: ExitStatus) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::kind_of;
-    use crate::run::exit::code_of_program;
 
     #[test]
     fn the_end_of_the_run_comes_after_a_last_turn() {
@@ -210,41 +208,5 @@ mod tests {
         assert!(turns.pause(true));
         sender.send(Wake::Stop).unwrap();
         assert!(!turns.wait(Duration::MAX));
-    }
-
-    fn started(words: &[&str]) -> (Option<Program>, Receiver<Wake>) {
-        let words: Vec<OsString> = words.iter().map(Into::into).collect();
-        let (waker, stop) = channel();
-        (Program::start(&words, &waker).unwrap(), stop)
-    }
-
-    #[test]
-    fn the_end_of_the_program_ends_the_run_with_its_exit_code() {
-        for (script, want) in [("exit 0", 0), ("exit 7", 7), ("kill -9 $$", 137)] {
-            let (program, stop) = started(&["sh", "-c", script]);
-            assert_eq!(stop.recv(), Ok(Wake::Stop), "{script}");
-            let code = match program.unwrap().end() {
-                Ok(()) => 0,
-                Err(error) => {
-                    assert!(code_of_program(&error).is_some());
-                    error.downcast_ref::<Exited>().unwrap().0
-                }
-            };
-            assert_eq!(code, want, "{script}");
-        }
-    }
-
-    #[test]
-    fn a_program_that_still_runs_is_ended_and_its_code_does_not_count() {
-        let (program, stop) = started(&["sleep", "1000"]);
-        assert!(stop.recv_timeout(Duration::from_millis(20)).is_err());
-        assert!(program.unwrap().end().is_ok());
-        // without a program nothing ends the run
-        let (program, stop) = started(&[]);
-        assert!(stop.try_recv().is_err() && program.is_none());
-        let (waker, _stop) = channel();
-        let error = Program::start(&["/no/such".into()], &waker).unwrap_err();
-        assert_eq!(kind_of(&error), Kind::Usage);
-        assert!(error.to_string().contains("`/no/such` can't be run"));
     }
 }

@@ -275,17 +275,4 @@ mod tests {
         assert_eq!(ties.map(nanos), ["1.01us", "12.4us", "101us", "1.00ms", "10.0ms", "100s"]);
         assert_eq!(nanos(u64::MAX), "18446744074s");
     }
-
-    #[test]
-    fn what_was_written_last_can_be_moved_up() {
-        let text = line(|l| {
-            l.str("one\n");
-            let to = l.len();
-            l.str("two\n");
-            let from = l.len();
-            l.str("more of one\n");
-            l.move_up(from, to);
-        });
-        assert_eq!(text, "one\nmore of one\ntwo\n");
-    }
 }

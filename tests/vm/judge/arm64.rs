@@ -37,8 +37,7 @@ fn traces_are_exact(outcome: &Outcome) {
 
 /// The stages of each command add up, and each point was observed, except late doorbells.
 fn stages_add_up(outcome: &Outcome) {
-    let run = TraceRun::read(outcome, "trace", "pair");
-    run.assert_nothing_lost();
+    let run = TraceRun::whole(outcome, "trace", "pair");
     assert_eq!(run.count("command"), COMMANDS);
     for command in run.of("command") {
         let sum: u64 = list(command, "stages").iter().map(|s| number(s, "ns")).sum();

@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::guest::{Outcome, Suite};
-use super::json::{ToolRun, assert_groups, assert_sum, charged, list, number, skipped, sum, sums};
+use super::json::{
+    ToolRun, assert_groups, assert_sum, charged, jobs, list, number, skipped, sum, sums,
+};
 
 const BY: Suite = Suite::of("by", &["nvme_file nvme0 134217728", "nvme_null nvme1 0"]);
 
@@ -18,22 +20,8 @@ const MANY: Suite = Suite {
     ..BY
 };
 
-/// The commands of each job, sorted.
-fn jobs(outcome: &Outcome) -> Vec<(u64, u64)> {
-    let fio: Value = serde_json::from_str(&outcome.text("process", "jobs.fio")).unwrap();
-    let jobs = list(&fio, "jobs").iter();
-    let jobs = jobs.map(|job| {
-        let both = [&job["read"], &job["write"]];
-        let of = |field| both.iter().map(|way| number(way, field)).sum::<u64>();
-        (of("total_ios"), of("io_bytes"))
-    });
-    let mut jobs: Vec<_> = jobs.collect();
-    jobs.sort_unstable();
-    jobs
-}
-
 fn processes_are_the_jobs_of_fio(outcome: &Outcome) {
-    let want = jobs(outcome);
+    let want = jobs(outcome, "process");
     assert_eq!(want.iter().map(|(ios, _)| *ios).collect::<Vec<_>>(), [200, 300, 500, 900]);
     let all = ToolRun::balanced(outcome, "process", "all");
     for name in ["process", "kprobe"] {

@@ -2,20 +2,15 @@
 //! `--disk` and `--cgroup` select exactly the commands that they name; `--exec`.
 
 use super::guest::{Outcome, Suite};
-use super::json::{ToolRun, list, number, text};
+use super::json::{ToolRun, counts_of, list, number, text};
 use super::trace_read::TraceRun;
 
 const CHOSEN: Suite = Suite::of("chosen", &["nvme_file nvme0 134217728", "nvme_null nvme1 0"]);
 
 /// Reads and writes of a disk or partition that the kernel counted.
 fn counted(outcome: &Outcome, case: &str, name: &str) -> [u64; 2] {
-    let look = |when: &str| -> Vec<u64> {
-        let stat = outcome.text(case, &format!("stat.{name}.{when}"));
-        let words = stat.split_whitespace();
-        words.map(|n| n.parse().unwrap()).collect()
-    };
-    let (before, after) = (look("before"), look("after"));
-    [0, 4].map(|field| after[field] - before[field])
+    let [reads, writes, ..] = counts_of(outcome, case, &format!("stat.{name}"));
+    [reads, writes]
 }
 
 /// Reads and writes that a run counted.
@@ -35,8 +30,7 @@ fn a_disk_selects_exactly_its_commands(outcome: &Outcome) {
         ("file", &file_system),
         ("other", other),
     ] {
-        let run = ToolRun::read(outcome, "disk", name);
-        run.assert_exact(name);
+        let run = ToolRun::exact(outcome, "disk", name);
         let want = counted(outcome, "disk", of);
         assert_eq!(counts(&run), want, "{name}: {}", run.last);
         assert!(want[0] > 0, "{name}");
@@ -76,8 +70,7 @@ fn a_program_ends_the_run_with_its_exit_code(outcome: &Outcome) {
     run.assert_exact("code");
     assert_eq!(counts(&run), [9, 0]);
     ToolRun::ended(outcome, "exec", "killed", 137);
-    let run = ToolRun::read(outcome, "exec", "interrupted");
-    run.assert_exact("interrupted");
+    let run = ToolRun::exact(outcome, "exec", "interrupted");
     assert_eq!(counts(&run), [5, 0]);
     assert!(run.talk.contains("sending SIGTERM"), "{}", run.talk);
     assert_ne!(outcome.text("exec", "while"), "");
@@ -111,8 +104,7 @@ fn a_container_has_its_writeback(outcome: &Outcome) {
     assert!(bytes(&all, "write") >= written + (32 + 16) * (64 << 10));
     // the kernel does not charge passthrough, which counts for its caller
     for (name, by_task) in [("submitter", 0), ("caller", 1)] {
-        let run = ToolRun::read(outcome, "container", name);
-        run.assert_exact(name);
+        let run = ToolRun::exact(outcome, "container", name);
         assert_eq!(run.last["who"], name);
         assert_eq!(bytes(&run, "write"), written, "{name}: {}", run.last);
         assert_eq!(bytes(&run, "read"), read + 512, "{name}: {}", run.last);
@@ -124,8 +116,7 @@ fn a_container_has_its_writeback(outcome: &Outcome) {
 }
 
 fn without_the_io_controller_the_task_selects(outcome: &Outcome) {
-    let run = ToolRun::read(outcome, "container", "plain");
-    run.assert_exact("plain");
+    let run = ToolRun::exact(outcome, "container", "plain");
     assert_eq!(counts(&run), [5, 0], "{}", run.last);
     assert!(run.talk.contains("io controller is not enabled"), "{}", run.talk);
     assert!(list(&run.last, "rows").iter().all(|row| text(row, "ctrl") == "nvme1"));

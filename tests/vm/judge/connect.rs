@@ -15,8 +15,7 @@ const CONNECT: Suite = Suite {
 fn every_connect_is_matched(outcome: &Outcome) {
     for case in outcome.cases() {
         let what = format!("{} {case}", outcome.kernel());
-        let run = TraceRun::read(outcome, &case, "trace");
-        run.assert_nothing_lost();
+        let run = TraceRun::whole(outcome, &case, "trace");
         assert_eq!(run.entry("orphan_completions"), 0, "{what}");
         assert_eq!(run.entry("in_flight"), run.count("unfinished"), "{what}");
         // the admin queue and two I/O queues, at creation and after the reset
@@ -30,8 +29,7 @@ fn every_connect_is_matched(outcome: &Outcome) {
         let want = BTreeMap::from([(0, 2), (1, 2), (2, 2)]);
         assert_eq!(connects, want, "{what}");
 
-        let run = ToolRun::read(outcome, &case, "total");
-        run.assert_exact(&what);
+        let run = ToolRun::exact(outcome, &case, "total");
         let reads: u64 = run
             .rows()
             .iter()

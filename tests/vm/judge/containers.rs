@@ -12,8 +12,7 @@ const CONTAINERS: Suite =
 type Want = (&'static str, u64);
 
 fn containers_are_groups(outcome: &Outcome, case: &str, want: [Want; 2]) {
-    let run = ToolRun::read(outcome, case, "by");
-    run.assert_exact(case);
+    let run = ToolRun::exact(outcome, case, "by");
     let groups = list(&run.last, "groups");
     for (name, count) in want {
         let mut found = groups.iter().filter(|g| number(g, "count") == count);

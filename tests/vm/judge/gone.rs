@@ -26,8 +26,7 @@ fn a_driver_that_is_traced_stays(outcome: &Outcome) {
     let said = outcome.text("pinned", "rmmod.err");
     assert!(said.contains("in use"), "{said}");
     assert_eq!(outcome.code("pinned", "rmmod-after"), 0);
-    let run = ToolRun::read(outcome, "pinned", "auto");
-    run.assert_exact("pinned");
+    let run = ToolRun::exact(outcome, "pinned", "auto");
     // the kernel's partition scan adds reads to the load's
     let [reads, writes, ..] = fio_counts(outcome, "pinned");
     let counts = run.io_counts();
@@ -73,8 +72,7 @@ fn a_device_may_go_under_load(outcome: &Outcome) {
 /// before.
 fn controllers_may_change_places(outcome: &Outcome) {
     for stage_set in STAGE_SETS {
-        let run = ToolRun::read(outcome, "swapped", stage_set);
-        run.assert_exact(stage_set);
+        let run = ToolRun::exact(outcome, "swapped", stage_set);
         let writes = |ctrl: &str| {
             let of = |r: &&Value| text(r, "ctrl") == ctrl && text(r, "opcode") == "write";
             let counts = run.rows().iter().filter(of).map(|r| number(r, "count"));
@@ -133,7 +131,7 @@ fn a_run_may_be_stopped_before_it_begins(outcome: &Outcome) {
             // the signal came before the tool handled signals
             143 => assert_eq!(outcome.text("killed", &format!("{name}.out")), "", "{name}"),
             _ => {
-                ToolRun::read(outcome, "killed", name).assert_exact(name);
+                ToolRun::exact(outcome, "killed", name);
                 ran += 1;
             }
         }

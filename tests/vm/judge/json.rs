@@ -2,6 +2,8 @@
 //! Reads the output files of the tool, of fio and of the kernel.
 
 use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
 
 use nvme_deep::model::histogram::{BUCKETS, Histogram, index};
 use nvme_deep::model::ids::row_nsid;
@@ -34,6 +36,14 @@ pub fn text<'v>(value: &'v Value, field: &str) -> &'v str {
 /// An array of an object.
 pub fn list<'v>(value: &'v Value, field: &str) -> &'v [Value] {
     value[field].as_array().unwrap_or_else(|| panic!("no list `{field}` in {value}"))
+}
+
+/// What a program prints with these arguments, as objects.
+pub fn printed(program: &Path, words: &str) -> Vec<Value> {
+    let ran = Command::new(program).args(words.split_whitespace()).output().unwrap();
+    assert!(ran.status.success(), "{words}: {}", String::from_utf8_lossy(&ran.stderr));
+    let text = String::from_utf8(ran.stdout).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 /// The objects of a type.
@@ -86,6 +96,20 @@ impl ToolRun {
         let last = reports.last().unwrap_or_else(|| panic!("{case} {name}: no report")).clone();
         assert_eq!(last["final"], true, "{case} {name}: the last report is not the final one");
         Self { last, reports, commands, talk }
+    }
+
+    /// A run whose ledger balances, with nothing lost.
+    pub fn exact(outcome: &Outcome, case: &str, name: &str) -> Self {
+        let run = Self::read(outcome, case, name);
+        run.assert_exact(&format!("{case} {name}"));
+        run
+    }
+
+    /// The same, in which [stages and rows add up](assert_sums).
+    pub fn summed(outcome: &Outcome, case: &str, name: &str) -> Self {
+        let run = Self::exact(outcome, case, name);
+        assert_sums(&run, &format!("{case} {name}"));
+        run
     }
 
     /// A run whose ledger balances.
@@ -288,10 +312,27 @@ pub fn fio_counts(outcome: &Outcome, case: &str) -> [u64; 4] {
     sum
 }
 
+/// Commands and bytes of each job of fio, sorted.
+pub fn jobs(outcome: &Outcome, case: &str) -> Vec<(u64, u64)> {
+    let fio: Value = serde_json::from_str(&outcome.text(case, "jobs.fio")).unwrap();
+    let of = |job: &Value| {
+        let sum = |field| number(&job["read"], field) + number(&job["write"], field);
+        (sum("total_ios"), sum("io_bytes"))
+    };
+    let mut jobs: Vec<_> = list(&fio, "jobs").iter().map(of).collect();
+    jobs.sort_unstable();
+    jobs
+}
+
 /// The kernel's counts between the two readings of `stat`: reads, writes, discards, flushes.
 pub fn kernel_counts(outcome: &Outcome, case: &str) -> [u64; 4] {
+    counts_of(outcome, case, "stat")
+}
+
+/// The same of a disk or partition whose readings have this name.
+pub fn counts_of(outcome: &Outcome, case: &str, name: &str) -> [u64; 4] {
     let look = |when: &str| -> Vec<u64> {
-        let stat = outcome.text(case, &format!("stat.{when}"));
+        let stat = outcome.text(case, &format!("{name}.{when}"));
         stat.split_whitespace().map(|n| n.parse().unwrap()).collect()
     };
     let (before, after) = (look("before"), look("after"));

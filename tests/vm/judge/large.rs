@@ -32,10 +32,9 @@ fn counted_and_shared(outcome: &Outcome, sharing: &[&str]) {
         let [reads, writes, ..] = fio_counts(outcome, case);
         assert!(reads + writes >= least, "{case}");
         for stage_set in ["total", "basic", "fine"] {
-            let run = ToolRun::read(outcome, case, stage_set);
+            let run = ToolRun::exact(outcome, case, stage_set);
             let counts = run.io_counts();
             assert_eq!([counts["read"], counts["write"]], [reads, writes], "{case} {stage_set}");
-            run.assert_exact(&format!("{case} {stage_set}"));
             let ledger = &run.last["ledger"];
             assert_eq!(number(ledger, "in_flight"), 0, "{case} {stage_set}");
             let shares = ledger["shares_cells"] == true;

@@ -45,9 +45,7 @@ fn completion_elsewhere_is_counted_once(outcome: &Outcome) {
         assert!(softirqs("after") > softirqs("before"), "{case}: no completion by softirq");
         let want = fio_counts(outcome, case)[0];
         for stage_set in STAGE_SETS {
-            let run = ToolRun::read(outcome, case, stage_set);
-            run.assert_exact(case);
-            assert_sums(&run, case);
+            let run = ToolRun::summed(outcome, case, stage_set);
             let row = run.row("read");
             assert_eq!(number(row, "count"), want, "{case} {stage_set}");
             // the move to the other CPU is in `complete`, which every command has
@@ -65,9 +63,7 @@ fn completion_elsewhere_is_counted_once(outcome: &Outcome) {
 fn a_retry_is_a_command_of_its_own(outcome: &Outcome) {
     for (case, attempts) in [("retry", 2), ("failing-none", 6), ("failing-mq-deadline", 6)] {
         for stage_set in STAGE_SETS {
-            let run = ToolRun::read(outcome, case, stage_set);
-            run.assert_exact(case);
-            assert_sums(&run, case);
+            let run = ToolRun::summed(outcome, case, stage_set);
             assert_eq!(number(run.row("read"), "count"), attempts, "{case} {stage_set}");
             assert_eq!(ledger(&run, "requeue_events"), attempts - 1, "{case} {stage_set}");
             assert_eq!(ledger(&run, "requeued"), 0, "{case}: every attempt reached the device");
@@ -85,9 +81,7 @@ fn a_retry_is_a_command_of_its_own(outcome: &Outcome) {
 
 fn polled_completion_has_no_interrupt(outcome: &Outcome) {
     for stage_set in STAGE_SETS {
-        let run = ToolRun::read(outcome, "poll", stage_set);
-        run.assert_exact("poll");
-        assert_sums(&run, "poll");
+        let run = ToolRun::summed(outcome, "poll", stage_set);
         assert_eq!(number(run.row("read"), "count"), fio_counts(outcome, "poll")[0]);
     }
     let run = ToolRun::read(outcome, "poll", "fine");
@@ -101,9 +95,7 @@ fn polled_completion_has_no_interrupt(outcome: &Outcome) {
 fn a_controller_may_go_and_come(outcome: &Outcome) {
     assert_eq!(fio_counts(outcome, "hotplug")[0], 250);
     for stage_set in STAGE_SETS {
-        let run = ToolRun::read(outcome, "hotplug", stage_set);
-        run.assert_exact("hotplug");
-        assert_sums(&run, "hotplug");
+        let run = ToolRun::summed(outcome, "hotplug", stage_set);
         let reads: u64 = run.rows().iter().map(|r| number(r, "count")).sum();
         // the kernel's partition scan adds reads
         assert!(reads >= 250, "{stage_set}: {reads}");
@@ -170,8 +162,7 @@ fn a_requeue_is_one_command_that_waited(outcome: &Outcome) {
         let reads = fio_counts(outcome, case)[0];
         assert_eq!(reads, kernel_counts(outcome, case)[0], "{case}");
         for stage_set in ["total", "basic", "fine"] {
-            let run = ToolRun::read(outcome, case, stage_set);
-            run.assert_exact(case);
+            let run = ToolRun::exact(outcome, case, stage_set);
             assert!(ledger(&run, "requeued") > 0, "{case} {stage_set}: nothing was requeued");
             assert_eq!(number(run.row("read"), "count"), reads, "{case} {stage_set}");
             if stage_set == "total" {

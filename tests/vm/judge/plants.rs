@@ -3,14 +3,13 @@
 //! the recordings in tests/recordings/diagnose, where tests/plants.rs replays them.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 use std::{env, fs};
 
 use serde_json::Value;
 
 use super::guest::{Outcome, Suite};
-use super::json::{list, number, text};
+use super::json::{list, number, printed, text};
 use super::trace_read::{TraceRun, status};
 use crate::planted::{diagnosis, findings, leaves_a_limit_open, planted, says_which_limit};
 
@@ -243,12 +242,7 @@ const SLOWED: [(&str, &str, &str); 5] = [
 
 /// What the tool prints of a recording, as objects.
 fn ask(path: &Path, words: &str) -> Vec<Value> {
-    let words = words.split(' ').filter(|word| !word.is_empty());
-    let out = Command::new(binary()).args(words).arg("--from").arg(path).output().unwrap();
-    let said = String::from_utf8_lossy(&out.stderr);
-    assert!(out.status.success(), "{}: {said}", path.display());
-    let lines = out.stdout.split(|b| *b == b'\n').filter(|line| !line.is_empty());
-    lines.map(|line| serde_json::from_slice(line).unwrap()).collect()
+    printed(&binary(), &format!("{words} --from {}", path.display()))
 }
 
 /// The row or group with this opcode that has most commands.

@@ -29,8 +29,7 @@ fn all_cpus_of_two_rings(outcome: &Outcome) {
     let maps = outcome.text("all", "maps");
     // two of each tool
     assert_eq!(maps.matches(": ringbuf ").count(), 4, "{maps}");
-    let run = TraceRun::read(outcome, "all", "json");
-    run.assert_nothing_lost();
+    let run = TraceRun::whole(outcome, "all", "json");
     run.assert_in_order();
     assert_eq!(run.entry("out_of_order"), 0);
     let [reads, writes, ..] = fio_counts(outcome, "all");
@@ -47,14 +46,12 @@ fn all_cpus_of_two_rings(outcome: &Outcome) {
 fn an_idle_ring_holds_back_nothing(outcome: &Outcome) {
     let shown: u64 = outcome.text("one", "shown").trim().parse().unwrap();
     assert_eq!(shown, 100, "shown before the end of the run");
-    let run = TraceRun::read(outcome, "one", "json");
-    run.assert_nothing_lost();
+    let run = TraceRun::whole(outcome, "one", "json");
     assert_eq!(cpus(&run, "submit"), BTreeSet::from([15]));
 }
 
 fn rings_with_unequal_load_are_in_order(outcome: &Outcome) {
-    let run = TraceRun::read(outcome, "skew", "json");
-    run.assert_nothing_lost();
+    let run = TraceRun::whole(outcome, "skew", "json");
     run.assert_in_order();
     assert_eq!(run.count("command"), counted(outcome, "skew")[1]);
     let light = run.of("command").filter(|e| e["cpu"] == 12).count();

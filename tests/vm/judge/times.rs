@@ -9,7 +9,7 @@ use nvme_deep::model::nvme_latency::{DOUBLING, LatBuckets, SLOTS};
 use serde_json::Value;
 
 use super::guest::{Outcome, Suite};
-use super::json::{ToolRun, assert_sums, list, number, stage, text};
+use super::json::{ToolRun, list, number, stage, text};
 
 const MS: u64 = 1_000_000;
 
@@ -58,9 +58,7 @@ fn the_device_stage_follows_the_injection(outcome: &Outcome) {
                 ],
             ),
         ] {
-            let run = ToolRun::read(outcome, &case, stage_set);
-            run.assert_exact(&case);
-            assert_sums(&run, &case);
+            let run = ToolRun::summed(outcome, &case, stage_set);
             let row = run.row("read");
             assert_eq!(number(row, "count"), 200, "{case} {stage_set}");
             // with such a slow device the interrupt rarely precedes the return of the submitting
@@ -92,9 +90,7 @@ fn the_device_stage_follows_the_injection(outcome: &Outcome) {
 fn waiting_for_the_device_is_queue_and_not_device(outcome: &Outcome) {
     for stage_set in ["basic", "fine"] {
         let row = |case: &str| {
-            let run = ToolRun::read(outcome, case, stage_set);
-            run.assert_exact(case);
-            assert_sums(&run, case);
+            let run = ToolRun::summed(outcome, case, stage_set);
             let row = run.row("read").clone();
             assert_eq!(number(&row, "count"), 320, "{case}");
             let name = if stage_set == "fine" { "device.run" } else { "device" };
@@ -120,8 +116,7 @@ fn filters_and_classes_match_fio(outcome: &Outcome) {
     let cpus = outcome.text("filters", "first_queue_cpus");
     assert_eq!(cpus.trim(), "0", "CPU 0 has queue 1 and CPU 1 queue 2");
     let counts = |name: &str| -> Vec<(u64, String, u64)> {
-        let run = ToolRun::read(outcome, "filters", name);
-        run.assert_exact(name);
+        let run = ToolRun::exact(outcome, "filters", name);
         let row = |r: &Value| {
             assert_eq!(text(r, "queue"), "io");
             (number(r, "nsid"), text(r, "opcode").to_owned(), number(r, "count"))
@@ -137,8 +132,7 @@ fn filters_and_classes_match_fio(outcome: &Outcome) {
     assert_eq!(counts("other"), []);
     // counted by the kernel, and from single commands
     for name in ["sizes", "lat-sizes"] {
-        let run = ToolRun::read(outcome, "filters", name);
-        run.assert_exact(name);
+        let run = ToolRun::exact(outcome, "filters", name);
         let class = |g: &Value| {
             let class = g["max_bytes"].as_u64().or(g["above_bytes"].as_u64().map(|n| n + 1));
             (number(g, "nsid"), text(g, "opcode").to_owned(), class.unwrap(), number(g, "count"))
@@ -156,8 +150,7 @@ fn filters_and_classes_match_fio(outcome: &Outcome) {
 
 /// Compares each bucket of nvme_latency's table with the single commands of the same run.
 fn the_latency_table_follows_its_rule(outcome: &Outcome) {
-    let run = ToolRun::read(outcome, "filters", "lat");
-    run.assert_exact("lat");
+    let run = ToolRun::exact(outcome, "filters", "lat");
     let counts = run.io_counts();
     assert_eq!((counts["read"], counts["write"]), (180, 80));
     let rule = LatBuckets { min_us: 100, shift: 4 };

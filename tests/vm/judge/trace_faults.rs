@@ -64,9 +64,8 @@ fn assert_late(run: &TraceRun, pairs: &[(&Value, &Value)], want: &Value) {
 
 /// The trace shows submit, timeout, abort or reset, and the end of each command.
 fn a_timeout_is_reported_to_its_end(outcome: &Outcome) {
-    let run = TraceRun::read(outcome, "timeout", "events");
+    let run = TraceRun::whole(outcome, "timeout", "events");
     run.assert_in_order();
-    run.assert_nothing_lost();
     let pairs = run.pairs();
     for step in outcome.text("timeout", "steps").lines() {
         let step: Value = serde_json::from_str(step).unwrap();
@@ -133,8 +132,7 @@ fn requeues_are_reported(outcome: &Outcome) {
     let case = "requeue";
     let reads = fio_counts(outcome, case)[0];
     assert_eq!(reads, kernel_counts(outcome, case)[0]);
-    let run = TraceRun::read(outcome, case, "events");
-    run.assert_nothing_lost();
+    let run = TraceRun::whole(outcome, case, "events");
     run.assert_in_order();
     let turned = run.entry("requeued");
     assert!(turned > 0, "nothing was requeued");
@@ -146,8 +144,7 @@ fn requeues_are_reported(outcome: &Outcome) {
     let [io, _] = events(outcome, case, "nvme_setup_cmd");
     assert_eq!(run.count("submit"), io);
     assert_as_the_kernel(outcome, case, &run);
-    let pairs = TraceRun::read(outcome, case, "pairs");
-    pairs.assert_nothing_lost();
+    let pairs = TraceRun::whole(outcome, case, "pairs");
     assert_eq!(pairs.count("command"), reads);
     pairs.of("command").for_each(assert_stages);
     let text_lines = lines(outcome, case, "text");

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::process::Command;
+use std::path::Path;
 
 use nvme_deep::nvme::decode::{CommandSet, fields};
 use nvme_deep::nvme::opcode::QueueKind;
@@ -12,7 +12,7 @@ use nvme_deep::nvme::sqe::{Parts, Sqe};
 use serde_json::{Value, json};
 
 use super::guest::{Outcome, Suite};
-use super::json::{list, number, text};
+use super::json::{list, number, printed, text};
 use super::trace_kernel::{assert_as_the_kernel, value_of};
 use super::trace_read::{EVENTS, TraceRun, at, key, lines, opcode, status};
 
@@ -125,8 +125,7 @@ fn queue_of(outcome: &Outcome, want: &Value) -> u64 {
 
 /// The trace has exactly the listed commands, and only permitted others.
 fn the_known_list_is_traced_exactly(outcome: &Outcome) {
-    let run = TraceRun::read(outcome, "known", "events");
-    run.assert_nothing_lost();
+    let run = TraceRun::whole(outcome, "known", "events");
     run.assert_in_order();
     let pairs = run.pairs();
     let mut left: Vec<(&Value, &Value)> = pairs.clone();
@@ -203,13 +202,7 @@ fn the_trace_says_what_the_kernel_says(outcome: &Outcome) {
 /// `import` of the kernel's own text gives the commands of the trace of the same period.
 fn an_import_of_the_kernels_text_has_the_commands_of_the_trace(outcome: &Outcome) {
     let file = outcome.path("known", "imported.nvd");
-    let tool = |words: &str| -> Vec<Value> {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_nvme-deep"));
-        let ran = command.args(words.split(' ')).output().unwrap();
-        assert!(ran.status.success(), "{words}: {}", String::from_utf8_lossy(&ran.stderr));
-        let lines = ran.stdout.split_inclusive(|b| *b == b'\n');
-        lines.map(|line| serde_json::from_slice(line).unwrap()).collect()
-    };
+    let tool = |words: &str| printed(Path::new(env!("CARGO_BIN_EXE_nvme-deep")), words);
     let (kernel, file) = (outcome.path("known", "kernel"), file.display());
     let report = tool(&format!("import {} --json --force -o {file}", kernel.display()));
     let unread = list(&report[0], "unread").iter();
@@ -316,8 +309,7 @@ fn text_has_the_events_of_json(outcome: &Outcome) {
 /// Without --events the trace has the same commands, each in one line, and their stages add up.
 fn pairs_are_submit_and_complete(outcome: &Outcome) {
     let events = TraceRun::read(outcome, "known", "events");
-    let run = TraceRun::read(outcome, "known", "pair");
-    run.assert_nothing_lost();
+    let run = TraceRun::whole(outcome, "known", "pair");
     run.assert_in_order();
     assert_eq!(run.count("submit") + run.count("complete"), 0);
     let lane = |e: &&Value| (text(e, "ctrl").to_owned(), number(e, "qid"));

@@ -22,8 +22,7 @@ fn counted(outcome: &Outcome, case: &str, admin: bool) -> [u64; 3] {
 }
 
 fn a_large_ring_loses_nothing(outcome: &Outcome) {
-    let run = TraceRun::read(outcome, "full", "json");
-    run.assert_nothing_lost();
+    let run = TraceRun::whole(outcome, "full", "json");
     run.assert_in_order();
     let [reads, writes, ..] = fio_counts(outcome, "full");
     let [kernel_reads, kernel_writes, ..] = kernel_counts(outcome, "full");
@@ -44,8 +43,7 @@ fn a_large_ring_loses_nothing(outcome: &Outcome) {
     assert_eq!([count("Submit"), count("Complete")], [setups, ends]);
     let times: Vec<u64> = text_lines.iter().map(|l| l.time.parse().unwrap()).collect();
     assert!(times.is_sorted(), "TIME goes back");
-    let run = TraceRun::read(outcome, "full-text", "pairs");
-    run.assert_nothing_lost();
+    let run = TraceRun::whole(outcome, "full-text", "pairs");
     run.assert_in_order();
     assert_eq!(run.count("command"), ends);
     run.of("command").for_each(assert_stages);

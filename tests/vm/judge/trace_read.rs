@@ -79,6 +79,13 @@ impl TraceRun {
         Self::ended(outcome, case, name, 0)
     }
 
+    /// The same, with nothing lost.
+    pub fn whole(outcome: &Outcome, case: &str, name: &str) -> Self {
+        let run = Self::read(outcome, case, name);
+        run.assert_nothing_lost();
+        run
+    }
+
     /// The same for a run that ended with this exit code.
     pub fn ended(outcome: &Outcome, case: &str, name: &str, code: i32) -> Self {
         let talk = outcome.text(case, &format!("{name}.err"));

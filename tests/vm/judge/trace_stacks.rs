@@ -191,8 +191,7 @@ fn commands_by_stack_are_those_issued(outcome: &Outcome) {
 
 fn completions_have_stacks_of_their_own(outcome: &Outcome) {
     let tops = ["nvme_complete_rq", "nvme_complete_batch_req"];
-    let run = TraceRun::read(outcome, "complete", "trace");
-    run.assert_nothing_lost();
+    let run = TraceRun::whole(outcome, "complete", "trace");
     for complete in run.of("complete") {
         let frames = functions(complete, "kstack");
         assert_top(&frames, &tops, "complete");
@@ -225,8 +224,7 @@ fn a_share_of_the_commands_is_that_share(outcome: &Outcome) {
     let about = 500 - 126..=500 + 126;
     let run = StackRun::read(outcome, "many", "sample");
     assert!(about.contains(&run.count()), "{}", run.count());
-    let run = TraceRun::read(outcome, "many", "shares");
-    run.assert_nothing_lost();
+    let run = TraceRun::whole(outcome, "many", "shares");
     assert_eq!(run.count("submit"), 4000, "every command is shown");
     let with = run.of("submit").filter(|e| !functions(e, "kstack").is_empty());
     let with = with.count() as u64;

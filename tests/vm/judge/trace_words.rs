@@ -41,8 +41,7 @@ fn slba(e: &Value) -> Option<u64> {
 }
 
 fn filters_hold_exactly(outcome: &Outcome) {
-    let all = TraceRun::read(outcome, "filters", "all");
-    all.assert_nothing_lost();
+    let all = TraceRun::whole(outcome, "filters", "all");
     let pairs = all.pairs();
     let pid: u64 = outcome.text("filters", "pid").trim().parse().unwrap();
     let on = |e: &Value, ctrl: &str| text(e, "ctrl") == ctrl;
@@ -74,8 +73,7 @@ fn filters_hold_exactly(outcome: &Outcome) {
         }),
     ];
     for (name, count, holds) in filters {
-        let run = TraceRun::read(outcome, "filters", name);
-        run.assert_nothing_lost();
+        let run = TraceRun::whole(outcome, "filters", name);
         let want = identities(pairs.iter().map(|p| p.0).filter(|e| holds(e)));
         assert_eq!(identities(run.of("submit")), want, "{name}");
         let ours = run.pairs();
@@ -89,8 +87,7 @@ fn filters_hold_exactly(outcome: &Outcome) {
 fn slow_and_failed_ones_only(outcome: &Outcome) {
     let all = TraceRun::read(outcome, "filters", "all");
     let pairs = all.pairs();
-    let slow = TraceRun::read(outcome, "filters", "slow");
-    slow.assert_nothing_lost();
+    let slow = TraceRun::whole(outcome, "filters", "slow");
     assert_eq!(slow.count("submit") + slow.count("complete"), 0, "one line a command");
     for command in slow.of("command") {
         assert!(number(command, "total_ns") >= 3 * MS, "{command}");
@@ -101,8 +98,7 @@ fn slow_and_failed_ones_only(outcome: &Outcome) {
     assert_eq!(identities(slow.of("command").filter(late)), want);
     assert_eq!(slow.entry("not_shown") + slow.count("command"), pairs.len() as u64);
 
-    let errors = TraceRun::read(outcome, "filters", "errors");
-    errors.assert_nothing_lost();
+    let errors = TraceRun::whole(outcome, "filters", "errors");
     let failed = pairs.iter().filter(|(_, end)| status(end) != 0);
     let want = identities(failed.map(|p| p.0));
     assert_eq!(identities(errors.of("command")), want);

@@ -64,9 +64,7 @@ fn no_bio_was_missed(run: &ToolRun, case: &str) {
 
 /// The run with single commands, alone: they and the histograms are the same.
 fn single(outcome: &Outcome, case: &str, opcode: &str, want: u64) -> ToolRun {
-    let run = ToolRun::read(outcome, case, "commands");
-    run.assert_exact(case);
-    assert_sums(&run, case);
+    let run = ToolRun::summed(outcome, case, "commands");
     assert_eq!(number(run.row(opcode), "count"), want, "{case}");
     no_bio_was_missed(&run, case);
     run
@@ -371,9 +369,7 @@ fn writes_wait_for_their_zone(outcome: &Outcome) {
 /// each byte is in one of them.
 fn writes_to_zones_are_split_and_merged(outcome: &Outcome) {
     let case = "zones";
-    let run = ToolRun::read(outcome, case, "commands");
-    run.assert_exact(case);
-    assert_sums(&run, case);
+    let run = ToolRun::summed(outcome, case, "commands");
     no_bio_was_missed(&run, case);
     let row = run.row("write");
     only(row, &["zone"]);
@@ -393,8 +389,7 @@ fn writes_to_zones_are_split_and_merged(outcome: &Outcome) {
 /// On PREEMPT_RT functions have no trampolines: what lies between the bio and its request is one part.
 fn the_waits_are_one_part(outcome: &Outcome) {
     for case in ["tag", "iocost"] {
-        let run = ToolRun::read(outcome, case, "histograms");
-        run.assert_exact(case);
+        let run = ToolRun::exact(outcome, case, "histograms");
         let row = run.row("read");
         let part = stage(row, "block+freeze+zone+iocost+wbt+tag").unwrap();
         assert_eq!(number(part, "count"), fio_counts(outcome, case)[0], "{case}");

@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use super::guest::{Outcome, Suite};
 use super::json::{
-    ToolRun, assert_groups, assert_sum, charged, list, number, skipped, skipped_by, sum, sums,
-    unknown,
+    ToolRun, assert_groups, assert_sum, charged, jobs, list, number, skipped, skipped_by, sum,
+    sums, unknown,
 };
 
 const WHO: Suite = Suite::of("who", &["nvme_file nvme0 134217728", "nvme_null nvme1 0"]);
@@ -21,13 +21,8 @@ fn lines(outcome: &Outcome, case: &str, name: &str) -> Vec<Value> {
 }
 
 /// The commands of each job of fio, sorted.
-fn jobs(outcome: &Outcome, case: &str) -> Vec<u64> {
-    let fio: Value = serde_json::from_str(&outcome.text(case, "jobs.fio")).unwrap();
-    let jobs = list(&fio, "jobs").iter();
-    let of = |job: &Value| number(&job["read"], "total_ios") + number(&job["write"], "total_ios");
-    let mut jobs: Vec<u64> = jobs.map(of).collect();
-    jobs.sort_unstable();
-    jobs
+fn commands_of_jobs(outcome: &Outcome, case: &str) -> Vec<u64> {
+    jobs(outcome, case).into_iter().map(|(commands, _)| commands).collect()
 }
 
 /// The commands of the processes that submitted as many as a job of fio does, sorted.
@@ -42,7 +37,7 @@ fn of_fio(run: &ToolRun) -> Vec<u64> {
 fn submitters_are_those_of_fio_behind_a_scheduler(outcome: &Outcome) {
     let scheduler = outcome.text("scheduler", "scheduler");
     assert!(scheduler.contains("[mq-deadline]"), "{scheduler}");
-    let want = jobs(outcome, "scheduler");
+    let want = commands_of_jobs(outcome, "scheduler");
     assert_eq!(want, [300, 500, 700]);
     let all = ToolRun::balanced(outcome, "scheduler", "all");
     let rows = sums(all.rows());
@@ -121,7 +116,7 @@ fn of_kernel_threads(run: &ToolRun) -> u64 {
 }
 
 fn submitters_above_device_mappers_are_those_of_fio(outcome: &Outcome) {
-    let want = jobs(outcome, "mapped");
+    let want = commands_of_jobs(outcome, "mapped");
     assert_eq!(want, [210, 240, 330]);
     let by = ToolRun::balanced(outcome, "mapped", "processes");
     assert_groups(&by, "pid", &of_fio(&by), &want, "mapped");
@@ -147,7 +142,7 @@ fn submitters_above_device_mappers_are_those_of_fio(outcome: &Outcome) {
 
 /// `pattern --submitters` has a row for each of fio's jobs, live and recorded.
 fn patterns_of_submitters_are_those_of_fio(outcome: &Outcome) {
-    let mut want = jobs(outcome, "mapped");
+    let mut want = commands_of_jobs(outcome, "mapped");
     want.insert(0, 90);
     for name in ["pattern", "pattern_recorded"] {
         let report = outcome.objects("mapped", name).pop().unwrap();

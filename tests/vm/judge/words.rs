@@ -28,15 +28,13 @@ fn refusals_are_one_sentence_with_a_remedy(outcome: &Outcome) {
 
 fn every_end_is_a_final_report_and_nothing_stays_attached(outcome: &Outcome) {
     for signal in ["TERM", "HUP"] {
-        let run = ToolRun::read(outcome, "signals", signal);
-        run.assert_exact(signal);
+        let run = ToolRun::exact(outcome, "signals", signal);
         assert!(run.reports.len() > 1, "{signal}: reports before the last one");
         assert!(run.rows().iter().any(|r| number(r, "count") > 0), "{signal}");
         assert!(run.talk.contains("Ctrl-C"), "{signal}: {}", run.talk);
     }
-    ToolRun::read(outcome, "signals", "twice").assert_exact("twice");
-    let run = ToolRun::read(outcome, "signals", "duration");
-    run.assert_exact("duration");
+    ToolRun::exact(outcome, "signals", "twice");
+    let run = ToolRun::exact(outcome, "signals", "duration");
     assert_eq!(run.reports.len(), 1);
     let users = |when: &str| outcome.text("signals", &format!("users.{when}"));
     assert_eq!(users("before"), users("after"), "programs hold nvme_core");

@@ -46,16 +46,6 @@ fn aged(run: Option<&Observed>, limit: &str, command: &CommandReading) -> Aged {
 }
 
 #[test]
-fn a_limit_is_a_time_or_a_multiple() {
-    let time = Duration::from_millis(100);
-    assert_eq!(AgeLimit::parse("100ms"), Ok(AgeLimit::Time(time)));
-    assert_eq!(AgeLimit::parse("10x"), Ok(AgeLimit::TimesP99(10)));
-    for wrong in ["x", "0x", "1.5x", "-1x", "10X", "99999999x"] {
-        assert!(AgeLimit::parse(wrong).is_err(), "{wrong}");
-    }
-}
-
-#[test]
 fn an_observed_command_is_as_old_as_its_set_up_and_is_compared_with_its_kind() {
     let run = run(&[open(9_000_000)], 100, 21_000_000);
     let found = aged(Some(&run), "10x", &read());

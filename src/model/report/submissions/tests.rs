@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 use super::*;
-use crate::model::origin::Origin;
 use crate::testing::EventBuilder;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -105,38 +104,4 @@ fn a_command_without_a_set_up_is_counted() {
     let mut order = Submissions::of_pairs(Longest::default());
     assert!(drain(&mut order, &[event]).is_empty());
     assert_eq!(order.unknown(), 1);
-}
-
-/// A command whose caller is a kernel thread, 7. Its submitter is 70, or not known.
-fn dispatched(number: u32, is_known: bool) -> EventBuilder {
-    let mut origin = Origin::default();
-    if is_known {
-        (origin.submitter.pid, origin.submitter.tid) = (70, 71);
-    }
-    let made = command(number).latency(10).origin(origin);
-    made.submitter(7, 7, b"kworker/0:1H")
-}
-
-#[test]
-fn the_task_is_the_caller_or_the_submitter() {
-    let made = [dispatched(0, true), dispatched(1, false)];
-    for (task_kind, want) in
-        [(TaskKind::Caller, [Some(7), Some(7)]), (TaskKind::Submitter, [Some(70), None])]
-    {
-        let mut of_events = Submissions::of_events(task_kind);
-        let mut longest = Longest::new(task_kind);
-        for (made, at_ns) in made.iter().zip([100, 200]) {
-            of_events.add(&made.at(at_ns).submit(), CommandSet::Nvm);
-            longest.add(&made.at(at_ns + 10).command(), CommandSet::Nvm);
-        }
-        let mut of_pairs = Submissions::of_pairs(longest);
-        for (made, at_ns) in made.iter().zip([100, 200]) {
-            of_pairs.add(&made.at(at_ns + 10).command(), CommandSet::Nvm);
-        }
-        for mut order in [of_events, of_pairs] {
-            let all = from_fn(|| order.next(u64::MAX));
-            let tasks: Vec<_> = all.map(|(s, _)| s.task.map(|(pid, _)| pid)).collect();
-            assert_eq!(tasks, want, "{task_kind:?}");
-        }
-    }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests of the text: a snapshot, and properties of random readings.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use insta::assert_snapshot;
@@ -16,7 +16,7 @@ use crate::model::report::latency::{RowReport, rows};
 use crate::model::snapshot::{Cell, Snapshot};
 use crate::model::stage::StageSet;
 use crate::nvme::opcode::{Opcode, QueueKind};
-use crate::serve::metrics::{ALL, collect};
+use crate::serve::metrics::collect;
 use crate::testing::snapshot::{READS, cell};
 
 /// Reads of nvme0, and an unnamed admin command of nvme1.
@@ -104,29 +104,4 @@ fn seconds_are_exact() {
 #[test]
 fn values_of_labels_are_escaped() {
     assert_eq!(escape("a\\b\"c\nd"), "a\\\\b\\\"c\\nd");
-}
-
-/// `name{labels}` and value of each line that is not a comment.
-fn samples(text: &str) -> Vec<(&str, &str)> {
-    let lines = text.lines().filter(|l| !l.starts_with('#'));
-    lines.map(|l| l.rsplit_once(' ').unwrap()).collect()
-}
-
-#[test]
-fn every_metric_has_its_labels_and_no_series_comes_twice() {
-    let text = text(&example(&COMMANDS));
-    let samples = samples(&text);
-    let names: BTreeSet<_> = samples.iter().map(|(name, _)| name).collect();
-    assert_eq!(names.len(), samples.len());
-    for metric in ALL {
-        let name = metric.name;
-        let of = |(sample, _): &&(&str, &str)| {
-            let rest = sample.strip_prefix(name).unwrap_or("?");
-            rest.is_empty() || rest.starts_with(['{', '_'])
-        };
-        let (sample, _) = samples.iter().find(of).unwrap_or_else(|| panic!("{name}"));
-        for label in metric.labels {
-            assert!(sample.contains(&format!("{label}=\"")), "{sample}");
-        }
-    }
 }

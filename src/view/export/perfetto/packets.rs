@@ -330,28 +330,3 @@ impl Message {
         self.bytes.clear();
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn fields_are_encoded_as_the_specification_shows() {
-        // the examples of the documentation of the wire format
-        let mut message = Message::default();
-        message.number(1, 150_u32);
-        message.text(2, "testing");
-        message.nested(3, |m| m.number(1, 150_u32));
-        assert_eq!(message.bytes(), b"\x08\x96\x01\x12\x07testing\x1a\x03\x08\x96\x01");
-        message.clear();
-        message.signed(1, -2);
-        message.double(2, 1.0);
-        let signed = b"\x08\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01";
-        assert_eq!(message.bytes()[..11], signed[..]);
-        assert_eq!(message.bytes()[11..], *b"\x11\0\0\0\0\0\0\xf0\x3f");
-        message.clear();
-        message.nested(1, |m| m.text(1, &"x".repeat(300)));
-        assert_eq!(message.bytes()[..3], [0x0a, 0xaf, 0x02]);
-        assert_eq!(message.bytes().len(), 3 + 303);
-    }
-}
