@@ -2,7 +2,6 @@
 //! Single commands that a verdict is about, and who issued the commands of a cause: processes and cgroups, with
 //! their shares of the time.
 
-use super::command::Command;
 use super::facts::Facts;
 use crate::model::event::{CommandId, Submission};
 use crate::model::group::comm_text;
@@ -12,7 +11,7 @@ use crate::nvme::opcode::QueueKind;
 use crate::nvme::sqe::Sqe;
 use crate::when::RunClock;
 use serde::{Serialize, Serializer};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Times in texts have tenths of a second.
 const APART_NS: u64 = 100_000_000;
@@ -102,21 +101,6 @@ impl Affected {
         }
     }
 
-    /// A finished command.
-    pub fn of_command(command: &Command) -> Self {
-        let Command { class, qid, cid, begin_ns, end_ns, issuer, blocks, .. } = *command;
-        Self {
-            begin_ns,
-            end_ns,
-            disk: NamespaceId::new(class.ctrl, class.nsid),
-            qid,
-            cid: Some(cid),
-            code: Some(class.opcode.code),
-            blocks,
-            issuer,
-        }
-    }
-
     /// How long it took, in nanoseconds.
     pub const fn time_ns(&self) -> u64 {
         self.end_ns.saturating_sub(self.begin_ns)
@@ -130,18 +114,6 @@ impl Facts {
         let all: BTreeSet<(String, (u64, u64))> = affected.iter().filter_map(of_disk).collect();
         first_of(all.iter().map(|(disk, (first, last))| format!("{disk} {first}-{last}")))
     }
-}
-
-/// Their queues, as text: `1, 3 and 2 more`.
-pub fn queues_of(affected: &[Affected]) -> String {
-    let all: BTreeSet<u16> = affected.iter().map(|a| a.qid).collect();
-    first_of(all.iter().map(ToString::to_string))
-}
-
-/// Their ids, as text: `qid 1 cid 12, qid 3 cid 7`.
-pub fn ids_of(affected: &[Affected]) -> String {
-    let all: BTreeSet<(u16, u16)> = affected.iter().filter_map(|a| Some((a.qid, a.cid?))).collect();
-    first_of(all.iter().map(|(qid, cid)| format!("qid {qid} cid {cid}")))
 }
 
 /// A process and a cgroup, as a command has them: of the task that submitted its bio, if that was
@@ -205,78 +177,58 @@ pub struct Who {
     pub processes: Vec<Part>,
     /// Cgroups.
     pub cgroups: Vec<Part>,
-    /// What the shares are shares of.
-    #[serde(skip)]
-    pub whole: String,
 }
 
-/// The largest shares. `of`: a name and `by`.
-fn largest(
-    sums: BTreeMap<u64, f64>,
-    all: f64,
-    of: impl Fn(u64) -> (String, Option<&'static str>),
-) -> Vec<Part> {
-    let mut parts: Vec<(u64, f64)> = sums.into_iter().map(|(id, sum)| (id, sum / all)).collect();
-    parts.retain(|(_, share)| *share >= LEAST);
-    parts.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let part = |(id, share)| {
-        let (name, by) = of(id);
-        Part { name, id, by, share }
-    };
-    parts.into_iter().take(SHOWN).map(part).collect()
+/// The largest shares.
+fn largest(parts: impl Iterator<Item = Part>) -> Vec<Part> {
+    let mut parts: Vec<Part> = parts.filter(|part| part.share >= LEAST).collect();
+    parts.sort_by(|a, b| b.share.total_cmp(&a.share));
+    parts.truncate(SHOWN);
+    parts
+}
+
+/// Processes or cgroups as text; empty: none is known.
+pub fn listed(parts: &[Part]) -> String {
+    let shares = parts.iter().map(|p| format!("{} {:.0}%", p.name, p.share * 100.0));
+    let end = if parts.is_empty() { "" } else { " of this time" };
+    shares.collect::<Vec<_>>().join(", ") + end
 }
 
 impl Who {
-    /// Processes or cgroups as text; `None`: none is known.
-    fn listed(&self, parts: &[Part]) -> Option<String> {
-        let shares = parts.iter().map(|p| format!("{} {:.0}%", p.name, p.share * 100.0));
-        let shares = shares.collect::<Vec<_>>().join(", ");
-        (!parts.is_empty()).then(|| format!("{shares} of {}", self.whole))
-    }
-
-    /// The processes, as text; `None`: none is known.
-    pub fn text(&self) -> Option<String> {
-        let are_callers = self.processes.first()?.by == Some("caller");
-        let by = if are_callers { " (callers of the driver)" } else { "" };
-        Some(self.listed(&self.processes)? + by)
-    }
-
-    /// The cgroups, likewise.
-    pub fn cgroups_text(&self) -> Option<String> {
-        self.listed(&self.cgroups)
+    /// The processes, as text; empty: none is known.
+    pub fn text(&self) -> String {
+        let are_callers = self.processes.first().is_some_and(|p| p.by == Some("caller"));
+        listed(&self.processes) + if are_callers { " (callers of the driver)" } else { "" }
     }
 }
 
 impl Facts {
-    /// Who issued commands that took these times. `whole` says what the times add up to.
-    pub fn who(&self, whole: &str, times: impl Iterator<Item = (Option<Issuer>, f64)>) -> Who {
-        let (mut all, mut processes, mut cgroups) = (0.0, BTreeMap::new(), BTreeMap::new());
-        let mut named: HashMap<u32, Issuer> = HashMap::new();
+    /// Who issued commands that took these times.
+    pub fn who(&self, times: impl Iterator<Item = (Option<Issuer>, f64)>) -> Who {
+        let mut all = 0.0;
+        let mut processes: BTreeMap<u32, (Issuer, f64)> = BTreeMap::new();
+        let mut cgroups: BTreeMap<u64, f64> = BTreeMap::new();
         for (issuer, time) in times {
             all += time;
             let Some(issuer) = issuer.filter(|_| time > 0.0) else { continue };
-            let name = named.entry(issuer.pid).or_insert(issuer);
-            if issuer.is_main && !name.is_main {
-                *name = issuer;
+            let (named, sum) = processes.entry(issuer.pid).or_insert((issuer, 0.0));
+            *sum += time;
+            if issuer.is_main && !named.is_main {
+                *named = issuer;
             }
-            *processes.entry(issuer.pid.into()).or_default() += time;
             if issuer.cgroup != 0 {
                 *cgroups.entry(issuer.cgroup).or_default() += time;
             }
         }
-        let process = |pid: u64| {
-            let issuer = named.get(&(pid as u32)).copied().unwrap_or_default();
-            (issuer.name(), Some(if issuer.is_submitter { "submitter" } else { "caller" }))
-        };
-        let cgroup = |id| {
-            let path = self.cgroups.get(&id);
-            (path.map_or_else(|| format!("id {id}"), ToString::to_string), None)
-        };
-        Who {
-            processes: largest(processes, all, process),
-            cgroups: largest(cgroups, all, cgroup),
-            whole: whole.to_owned(),
-        }
+        let processes = processes.into_iter().map(|(pid, (issuer, sum))| Part {
+            name: issuer.name(),
+            id: pid.into(),
+            by: Some(if issuer.is_submitter { "submitter" } else { "caller" }),
+            share: sum / all,
+        });
+        let name = |id| self.cgroups.get(&id).map_or(format!("id {id}"), ToString::to_string);
+        let cgroup = |(id, sum)| Part { name: name(id), id, by: None, share: sum / all };
+        Who { processes: largest(processes), cgroups: largest(cgroups.into_iter().map(cgroup)) }
     }
 }
 
@@ -284,10 +236,8 @@ impl Facts {
 mod tests {
     use super::*;
     use crate::diagnose::facts::Collector;
-    use crate::diagnose::judge::Expectation;
     use crate::diagnose::verdict::Subject;
     use crate::testing::{EventBuilder, STAGES};
-    use std::time::Duration;
 
     #[test]
     fn times_that_overlap_are_one_and_a_text_has_the_first_three() {
@@ -333,9 +283,8 @@ mod tests {
     fn the_main_thread_names_the_process() {
         let all = [(10, "io_worker"), (9, "fio"), (11, "io_worker")];
         let all = all.map(|(tid, comm)| (Issuer::of(&submission(9, tid, comm, None)), 1.0));
-        let name = |count| {
-            Facts::default().who("all", all.into_iter().take(count)).processes.remove(0).name
-        };
+        let name =
+            |count| Facts::default().who(all.into_iter().take(count)).processes.remove(0).name;
         assert_eq!((name(1), name(3)), ("io_worker[9]".into(), "fio[9]".into()));
     }
 
@@ -353,14 +302,14 @@ mod tests {
             *event.what.submission_mut().unwrap() = submission(51, 51, "fio", by);
             collector.event(&event);
         }
-        let facts = collector.finish(Duration::from_secs(1), None, Expectation::None);
+        let facts = collector.finish();
         let commands = facts.of(Subject::Controller(0));
-        let who = facts.who("all", commands.map(|c| (c.issuer, c.total() as f64)));
+        let who = facts.who(commands.map(|c| (c.at.issuer, c.total() as f64)));
         let [fio, db] = who.processes.as_slice() else { panic!("{who:?}") };
         assert_eq!((&*fio.name, &*db.name), ("fio[51]", "db[7]"));
         assert!((fio.share - 0.5).abs() < 0.02 && (fio.share + db.share - 1.0).abs() < 1e-9);
         assert_eq!((who.cgroups[0].id, &*who.cgroups[0].name), (9, "/db.slice"));
-        let text = who.cgroups_text().unwrap();
-        assert!(text.starts_with("/db.slice ") && text.ends_with("% of all"), "{text}");
+        let text = listed(&who.cgroups);
+        assert!(text.starts_with("/db.slice ") && text.ends_with("% of this time"), "{text}");
     }
 }

@@ -2,13 +2,13 @@
 //! Finished commands as the rules need them, in memory: their number is bounded.
 
 use crate::model::command_class::{BlockSizes, CommandClass, Conditions};
-use crate::model::event::{CommandId, Event, EventKind, Finished};
+use crate::model::event::{Event, Finished};
 use crate::model::point::Point;
 use crate::model::stage::{StageRun, StageSet};
 use crate::model::timeline::Timeline;
 use crate::nvme::opcode::QueueKind;
 
-use super::affected::{Issuer, blocks_of};
+use super::affected::Affected;
 use super::facts::Stages;
 
 /// Number of stages.
@@ -35,26 +35,16 @@ const MOST_LONG: usize = 10_000;
 pub struct Command {
     /// Controller, namespace, opcode, size.
     pub class: CommandClass,
-    /// Queue id.
-    pub qid: u16,
-    /// Command id.
-    pub cid: u16,
+    /// Its ids and blocks, who issued it, and its time from its first observed point from the request on to its last.
+    pub at: Affected,
     /// The CPU of the submission.
     pub submit_cpu: Option<u16>,
     /// The CPU of the completion.
     pub end_cpu: Option<u16>,
-    /// CLOCK_MONOTONIC nanoseconds of its first observed point from the request on.
-    pub begin_ns: u64,
-    /// Of the end of its setup; 0: not observed.
+    /// CLOCK_MONOTONIC nanoseconds of the end of its setup; 0: not observed.
     pub setup_ns: u64,
     /// Of the CQE; 0: not observed.
     pub cqe_ns: u64,
-    /// Of its last observed point.
-    pub end_ns: u64,
-    /// Who issued it; `None`: not observed.
-    pub issuer: Option<Issuer>,
-    /// First and last block; `None`: it has none.
-    pub blocks: Option<(u64, u64)>,
     /// Bytes.
     pub bytes: u32,
     /// The device must have written it to the medium: FUA of a write.
@@ -65,10 +55,8 @@ pub struct Command {
     pub conditions: Conditions,
     /// The merged stages that begin at each stage, in nanoseconds.
     ns: [u64; STAGES],
-    /// Bits: merged stages begin at this stage.
+    /// Bits: merged stages begin at this stage; the highest: where the last ones end.
     begins: u32,
-    /// The last stage that was observed, plus one.
-    end: u8,
 }
 
 impl Command {
@@ -85,12 +73,11 @@ impl Command {
             let line = finished.timeline().map(Timeline::from_request);
             stages = line?.segments(StageSet::Full).filter(|stages| !stages.is_empty())?;
         }
-        let (mut ns, mut begins, mut end) = ([0; STAGES], 0, 0);
+        let (mut ns, mut begins) = ([0; STAGES], 0);
         for segment in &stages {
             let StageRun { first, last, .. } = segment.run;
             ns[first] = segment.ns;
-            begins |= 1 << first;
-            end = last as u8 + 1;
+            begins |= 1 << first | 1 << (last + 1);
         }
         let outcome = event.what.outcome();
         let line = finished.timeline();
@@ -104,44 +91,33 @@ impl Command {
             longest.saturating_mul(u16::from(count).into())
         });
         let requested = &ns[StageSet::Full.before()..];
+        let begin_ns = requested.iter().fold(end_ns, |at, ns| at.saturating_sub(*ns));
         let submission = finished.submission;
         let submitter = submission.filter(|a| a.knows_submitter);
         Some(Self {
             class: block_sizes.class(id, submission),
-            qid: id.qid,
-            cid: id.cid,
+            at: Affected::of_event(id, submission, (begin_ns, end_ns)),
             submit_cpu: submitter.map(|a| a.cpu),
             end_cpu: outcome.map(|o| o.cpu),
-            begin_ns: requested.iter().fold(end_ns, |at, ns| at.saturating_sub(*ns)),
             setup_ns,
             cqe_ns: at(Point::Cqe),
-            end_ns,
-            issuer: submission.and_then(Issuer::of),
-            blocks: submission.and_then(|a| blocks_of(&a.sqe)),
             bytes: block_sizes.size(id, submission),
             is_fua: id.opcode.code == 1 && submission.is_some_and(|a| a.sqe.cdw(12) & FUA != 0),
             below_ns,
             conditions: outcome.map(|o| o.conditions).unwrap_or_default(),
             ns,
             begins,
-            end,
         })
     }
 
     /// The observed stages, merged where a point was not observed.
     pub fn runs(&self) -> impl Iterator<Item = (Stages, u64)> {
-        let mut begins = self.begins;
+        let mut ends = self.begins;
         std::iter::from_fn(move || {
-            if begins == 0 {
-                return None;
-            }
-            let from = begins.trailing_zeros() as usize;
-            begins &= begins - 1;
-            let end = match begins {
-                0 => usize::from(self.end),
-                next => next.trailing_zeros() as usize,
-            };
-            Some((Stages::range(from, end), self.ns[from]))
+            let first = ends.trailing_zeros() as usize;
+            ends &= ends.wrapping_sub(1);
+            let end = ends.trailing_zeros() as usize;
+            (ends != 0).then(|| (Stages::range(first, end), self.ns[first]))
         })
     }
 
@@ -172,11 +148,6 @@ impl Command {
         self.ns.iter().sum()
     }
 
-    /// That from the request on.
-    pub fn since_begin(&self) -> u64 {
-        self.end_ns.saturating_sub(self.begin_ns)
-    }
-
     /// Whether its bio was observed: what it waited for before its request.
     pub const fn has_waits(&self) -> bool {
         self.begins & ((1 << StageSet::Full.before()) - 1) != 0
@@ -186,7 +157,7 @@ impl Command {
     /// since the start of the machine. Rules multiply and add such times.
     fn is_of_a_clock(&self) -> bool {
         let longest = self.ns.iter().all(|ns| *ns <= LONGEST_NS / STAGES as u64);
-        longest && self.begin_ns.max(self.end_ns) < NO_TIME_NS
+        longest && self.at.begin_ns.max(self.at.end_ns) < NO_TIME_NS
     }
 
     /// Whether the command reads (opcode 2) or writes (1).
@@ -205,24 +176,8 @@ impl Command {
     }
 }
 
-/// Reads and writes, or all others.
-#[derive(Clone, Copy, Debug, Default)]
-struct Pool {
-    seen: u64,
-    kept: usize,
-    /// log2 of how many blocks there are for each that is kept.
-    halvings: u32,
-}
-
-impl Pool {
-    /// Whether the command with this number is in a block that is kept.
-    const fn keeps(self, number: u64) -> bool {
-        (number / BLOCK).trailing_zeros() >= self.halvings
-    }
-}
-
 /// The commands in memory, and how many there were.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Commands {
     /// In the order of their completion.
     pub kept: Vec<Command>,
@@ -232,36 +187,20 @@ pub struct Commands {
     pub seen: u64,
     /// Finished commands without points.
     pub without_points: u64,
-    pools: [Pool; 2],
-    most: usize,
-}
-
-impl Default for Commands {
-    fn default() -> Self {
-        Self::at_most(MOST)
-    }
+    /// Of reads and writes, and of all others: how many there were, and log2 of how many blocks there are for
+    /// each that is kept.
+    pools: [(u64, u32); 2],
+    /// How many fit in memory, if it is not the usual number.
+    pub room: Option<usize>,
 }
 
 impl Commands {
-    /// No commands yet, and room for this many; at least twice the commands of a block.
-    pub fn at_most(most: usize) -> Self {
-        Self {
-            kept: Vec::new(),
-            long: Vec::new(),
-            seen: 0,
-            without_points: 0,
-            pools: [Pool::default(); 2],
-            most: most.max(4 * BLOCK as usize),
-        }
-    }
-
     /// The command of an event, if it is an I/O command with points. Counts I/O commands without points.
     pub fn read(&mut self, event: &Event, block_sizes: &BlockSizes) -> Option<Command> {
         let command = Command::of(event, block_sizes).filter(Command::is_of_a_clock);
         if command.is_none() {
-            let is_io = |id: &CommandId| id.opcode.queue == QueueKind::Io;
-            let finished = matches!(&event.what, EventKind::Command(id, ..) | EventKind::Missed { id, .. } if is_io(id));
-            self.without_points += u64::from(finished);
+            let is_io = Finished::of(event).is_some_and(|f| f.id.opcode.queue == QueueKind::Io);
+            self.without_points += u64::from(is_io);
         }
         command
     }
@@ -269,41 +208,37 @@ impl Commands {
     /// Adds a command.
     pub fn add(&mut self, command: Command) {
         self.seen += 1;
-        let pool = &mut self.pools[command.pool()];
-        let keeps = pool.keeps(pool.seen);
-        pool.seen += 1;
-        if !keeps {
+        let (seen, halvings) = &mut self.pools[command.pool()];
+        let is_kept = (*seen / BLOCK).trailing_zeros() >= *halvings;
+        *seen += 1;
+        if is_kept {
+            self.kept.push(command);
+        } else {
             self.leave_out(command);
-            return;
         }
-        pool.kept += 1;
-        self.kept.push(command);
-        if self.kept.len() > self.most {
+        if self.kept.len() > self.room.unwrap_or(MOST) {
             self.thin();
         }
     }
 
     fn leave_out(&mut self, command: Command) {
-        if command.since_begin() >= LONG_NS && self.long.len() < MOST_LONG {
+        if command.at.time_ns() >= LONG_NS && self.long.len() < MOST_LONG {
             self.long.push(command);
         }
     }
 
     /// Drops every second block of the pool that has more commands.
     fn thin(&mut self) {
-        let [a, b] = self.pools.map(|c| c.kept);
-        let larger = usize::from(b > a);
-        let pool = &mut self.pools[larger];
-        pool.halvings += 1;
-        pool.kept = 0;
+        let others = self.kept.iter().filter(|c| !c.is_read_or_write()).count();
+        let larger = usize::from(others > self.kept.len() / 2);
+        self.pools[larger].1 += 1;
         let mut at = 0;
         for command in std::mem::take(&mut self.kept) {
-            let second = command.pool() == larger && at / BLOCK % 2 == 1;
-            at += u64::from(command.pool() == larger);
-            if second {
+            let is_of_larger = command.pool() == larger;
+            at += u64::from(is_of_larger);
+            if is_of_larger && (at - 1) / BLOCK % 2 == 1 {
                 self.leave_out(command);
             } else {
-                self.pools[larger].kept += usize::from(command.pool() == larger);
                 self.kept.push(command);
             }
         }
@@ -311,7 +246,7 @@ impl Commands {
 
     /// How many commands this one of `kept` stands for.
     pub const fn weight(&self, command: &Command) -> u64 {
-        1 << self.pools[command.pool()].halvings
+        1 << self.pools[command.pool()].1
     }
 }
 
@@ -408,7 +343,7 @@ mod tests {
 
     /// The commands of a run in which each hundredth takes long, and each tenth is a flush.
     fn many(count: u64, most: usize) -> Commands {
-        let mut commands = Commands::at_most(most);
+        let mut commands = Commands { room: Some(most), ..Commands::default() };
         for n in 0..count {
             let mut stages = TIMES;
             if n % 100 == 7 {
@@ -439,7 +374,7 @@ mod tests {
         let long = all.filter(|c| c.total() >= LONG_NS).count();
         assert_eq!(long, 200);
         // neighbours: most reads are kept with the next one
-        let reads: Vec<u16> = (kept.filter(|c| c.code() == 2)).map(|c| c.cid).collect();
+        let reads: Vec<u16> = (kept.filter(|c| c.code() == 2)).map(|c| c.at.cid.unwrap()).collect();
         let pairs = reads.windows(2).filter(|w| w[1] - w[0] <= 2).count();
         assert!(pairs * 10 > reads.len() * 9, "{pairs} {}", reads.len());
     }
@@ -453,7 +388,7 @@ mod tests {
 
     #[test]
     fn a_run_of_one_kind_is_thinned_too() {
-        let mut commands = Commands::at_most(1000);
+        let mut commands = Commands { room: Some(1000), ..Commands::default() };
         for n in 0..5000 {
             let made = EventBuilder::staged(BEGIN_NS + n * 1_000_000, TIMES).code(0);
             commands.add(command(&made.command()).unwrap());

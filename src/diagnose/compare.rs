@@ -80,29 +80,20 @@ pub fn ratio_text(Ratio { ratio, low, high, .. }: Ratio) -> String {
     format!("{ratio:.2}x [{low:.2}, {high}]")
 }
 
-/// The time of a command with the condition, divided by its neighbour's without it.
-fn beside(last: (bool, u64), this: (bool, u64)) -> Option<f64> {
-    let (ns, other) = match (last.0, this.0) {
-        (true, false) => (last.1, this.1),
-        (false, true) => (this.1, last.1),
-        _ => return None,
-    };
-    (other > 0).then(|| ns as f64 / other as f64)
-}
-
-/// The median; `None`: there are no values.
-pub fn median<T: PartialOrd>(values: impl Iterator<Item = T>) -> Option<T> {
+/// A quantile; `None`: there are no values.
+pub fn quantile<T: PartialOrd>(values: impl Iterator<Item = T>, q: f64) -> Option<T> {
     let mut values: Vec<T> = values.collect();
-    let middle = values.len() / 2;
     values.sort_by(|a, b| a.partial_cmp(b).unwrap_or(Ordering::Equal));
-    values.into_iter().nth(middle)
+    let last = values.len().saturating_sub(1) as f64;
+    values.into_iter().nth((last * q).round() as usize)
 }
 
 /// The slices of a recording.
 #[derive(Clone, Debug)]
 pub struct TimeSlices {
     origin_ns: u64,
-    width_ns: u64,
+    /// Length of a slice in nanoseconds.
+    pub width_ns: u64,
     count: usize,
     resamples: Resamples,
 }
@@ -116,8 +107,8 @@ impl Default for TimeSlices {
 impl TimeSlices {
     /// Slices from the first to the last of these commands.
     pub fn of(commands: &[Command]) -> Self {
-        let first = commands.iter().map(|c| c.end_ns).min().unwrap_or(0);
-        let last = commands.iter().map(|c| c.end_ns).max().unwrap_or(0);
+        let first = commands.iter().map(|c| c.at.end_ns).min().unwrap_or(0);
+        let last = commands.iter().map(|c| c.at.end_ns).max().unwrap_or(0);
         let width_ns = ((last - first) / MAX_SLICES + 1).max(MIN_SLICE_NS);
         let count = ((last - first) / width_ns + 1) as usize;
         Self { origin_ns: first, width_ns, count, resamples: Resamples::new(&[count], SEED) }
@@ -129,44 +120,30 @@ impl TimeSlices {
         (at as usize).min(self.count - 1)
     }
 
-    /// Length of a slice in nanoseconds.
-    pub const fn width_ns(&self) -> u64 {
-        self.width_ns
-    }
-
-    /// The share that `part` has of `whole`, both by slice: 0 if there is no whole.
-    pub fn share(&self, part: &[f64], whole: &[f64]) -> Share {
-        let sum: f64 = whole.iter().sum();
-        if sum <= 0.0 {
-            return Share::default();
-        }
-        let drawn = self.resamples.within.iter().map(|weights| {
-            let of = |values: &[f64]| -> f64 {
-                weights.iter().zip(values).map(|(&w, v)| f64::from(w) * v).sum()
-            };
-            of(part) / of(whole).max(1.0)
-        });
-        let mut drawn: Vec<f64> = drawn.collect();
-        drawn.sort_by(f64::total_cmp);
-        let at = |q: f64| drawn[((drawn.len() - 1) as f64 * q).round() as usize];
-        let share = part.iter().sum::<f64>() / sum;
-        Share { least: share, most: share, low: at(0.025), high: at(0.975) }
-    }
-
-    /// Values by slice: the sums over commands.
-    pub fn sums<'c, const N: usize>(
+    /// The share that a part has of the time of commands. `values`: the time of a command, and the part of it, at
+    /// least and at most.
+    pub fn share<'c>(
         &self,
         commands: impl Iterator<Item = &'c Command>,
-        values: impl Fn(&Command) -> [u64; N],
-    ) -> [Vec<f64>; N] {
-        let mut sums = std::array::from_fn(|_| vec![0.0; self.count]);
+        values: impl Fn(&Command) -> [f64; 3],
+    ) -> Share {
+        let mut slices = vec![[0.0; 3]; self.count];
         for command in commands {
-            let slice = self.slice(command.end_ns);
-            for (sums, value) in sums.iter_mut().zip(values(command)) {
-                sums[slice] += value as f64;
-            }
+            let slice = &mut slices[self.slice(command.at.end_ns)];
+            slice.iter_mut().zip(values(command)).for_each(|(sum, value)| *sum += value);
         }
-        sums
+        let shares = |weight: &dyn Fn(usize) -> f64| {
+            let sum = |part: usize| -> f64 {
+                slices.iter().enumerate().map(|(n, slice)| weight(n) * slice[part]).sum()
+            };
+            let whole = sum(0).max(1.0);
+            (sum(1) / whole, sum(2) / whole)
+        };
+        let (least, most) = shares(&|_| 1.0);
+        let drawn = self.resamples.within.iter();
+        let drawn: Vec<f64> = drawn.map(|weights| shares(&|n| f64::from(weights[n])).0).collect();
+        let at = |q| quantile(drawn.iter().copied(), q).unwrap_or(least);
+        Share { least, most, low: at(0.025), high: at(0.975) }
     }
 
     /// Compares the time of commands of a class in these stages with a condition and without. Parts are parts of
@@ -190,9 +167,14 @@ impl TimeSlices {
                 continue;
             };
             at_most += if with { ns as f64 } else { 0.0 };
-            ratios.extend(last.and_then(|last| beside(last, (with, ns))));
-            last = Some((with, ns));
-            let (side, slice) = (usize::from(with), self.slice(command.end_ns));
+            // the time of one with the condition, divided by its neighbour's without it
+            let ratio = match last.replace((with, ns as f64)) {
+                Some((false, other)) if with => ns as f64 / other,
+                Some((true, other)) if !with => other / ns as f64,
+                _ => f64::NAN,
+            };
+            ratios.extend(Some(ratio).filter(|ratio| ratio.is_finite()));
+            let (side, slice) = (usize::from(with), self.slice(command.at.end_ns));
             counts[side] += 1;
             if sides[side].len() <= slice {
                 sides[side].resize_with(slice + 1, empty_slice);
@@ -222,7 +204,7 @@ impl TimeSlices {
         let faster = with.quantile_of_all(FASTEST) - without.quantile_of_all(FASTEST);
         let shifts_all = faster >= PART * (b[MEDIAN] - a[MEDIAN]);
         let is_enough = ratios.len() as u64 >= NEEDED;
-        let beside = median(ratios.into_iter()).filter(|_| is_enough);
+        let beside = quantile(ratios.into_iter(), 0.5).filter(|_| is_enough);
         let is_own = |beside: f64| beside - 1.0 >= PART * (ratio.ratio - 1.0);
         Comparison {
             explains: part((b[MEAN] - a[MEAN]) * with.count() as f64),
@@ -258,19 +240,15 @@ impl Facts {
             let order = a.goes_with(0.0).cmp(&b.goes_with(0.0));
             order.then(a.explains.total_cmp(&b.explains))
         });
-        match best {
-            Some(found) => Comparison {
-                explains: explains.max(found.explains),
-                unjudged: open - if found.is_vague() { found.at_most } else { 0.0 },
-                classes: longer().flat_map(|c| c.classes.clone()).collect(),
-                ..found.clone()
-            },
-            None => Comparison {
-                with: all.iter().map(|c| c.with).sum(),
-                without: all.iter().map(|c| c.without).sum(),
-                at_most: open,
-                ..Comparison::default()
-            },
+        let Some(found) = best else {
+            let (with, without) = all.iter().fold((0, 0), |n, c| (n.0 + c.with, n.1 + c.without));
+            return Comparison { with, without, at_most: open, ..Comparison::default() };
+        };
+        Comparison {
+            explains: explains.max(found.explains),
+            unjudged: open - if found.is_vague() { found.at_most } else { 0.0 },
+            classes: longer().flat_map(|c| c.classes.clone()).collect(),
+            ..found.clone()
         }
     }
 }
@@ -318,7 +296,7 @@ mod tests {
     fn compare(seed: u64, factor: f64) -> Comparison {
         let commands = run(seed, factor);
         let clock = TimeSlices::of(&commands);
-        let when = |c: &Command| Some(c.cid == 1);
+        let when = |c: &Command| Some(c.at.cid == Some(1));
         let total = commands.iter().map(Command::total).sum::<u64>() as f64;
         clock.compare(commands.iter(), total, Stages::DEVICE, when)
     }
@@ -347,7 +325,7 @@ mod tests {
     #[test]
     fn the_interval_of_a_share_has_the_share() {
         let runs: Vec<Vec<Command>> = (0..RUNS).map(|seed| run(seed, 2.0)).collect();
-        let part = |c: &Command| if c.cid == 1 { c.total() } else { 0 };
+        let part = |c: &Command| if c.at.cid == Some(1) { c.total() } else { 0 };
         let sum = |value: &dyn Fn(&Command) -> u64| -> f64 {
             let all = runs.iter().flatten();
             all.map(|c| value(c) as f64).sum()
@@ -355,8 +333,8 @@ mod tests {
         let truth = sum(&part) / sum(&Command::total);
         let has = |commands: &&Vec<Command>| {
             let clock = TimeSlices::of(commands);
-            let [parts, all] = clock.sums(commands.iter(), |c| [part(c), c.total()]);
-            let share = clock.share(&parts, &all);
+            let times = |c: &Command| [c.total(), part(c), part(c)].map(|ns| ns as f64);
+            let share = clock.share(commands.iter(), times);
             assert!(share.low <= share.least && share.least <= share.high);
             share.low < truth && truth < share.high
         };
@@ -373,12 +351,12 @@ mod tests {
             let mut left = most;
             let mut when = Vec::new();
             for command in &commands {
-                let early = command.end_ns < 1_000_000_000 + slices * 250_000_000;
-                let with = left > 0 && early && command.cid == 1;
+                let early = command.at.end_ns < 1_000_000_000 + slices * 250_000_000;
+                let with = left > 0 && early && command.at.cid == Some(1);
                 left -= usize::from(with);
-                when.push((command.end_ns, with));
+                when.push((command.at.end_ns, with));
             }
-            let with = |c: &Command| when.iter().find(|(end, _)| *end == c.end_ns).map(|w| w.1);
+            let with = |c: &Command| when.iter().find(|(end, _)| *end == c.at.end_ns).map(|w| w.1);
             let found = clock.compare(commands.iter(), 1.0, Stages::DEVICE, with);
             found.ratio.is_none().then_some(found.with)
         };
@@ -391,7 +369,7 @@ mod tests {
     #[test]
     fn nothing_has_no_share() {
         let clock = TimeSlices::of(&[]);
-        assert_eq!(clock.share(&[0.0], &[0.0]), Share::default());
+        assert_eq!(clock.share([].iter(), |_| [1.0; 3]), Share::default());
         assert_eq!((clock.count, clock.slice(u64::MAX)), (1, 0));
     }
 }

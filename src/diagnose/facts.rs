@@ -84,22 +84,15 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// A collector with room for this many commands.
-    pub fn at_most(commands: usize) -> Self {
-        let mut collector = Self::default();
-        collector.facts.commands = Commands::at_most(commands);
-        collector
-    }
-
     /// Adds the controllers: names of disks, and sizes of logical blocks.
     pub fn controllers(&mut self, all: &[ControllerInfo]) {
         self.block_sizes.extend(all.iter().flat_map(ControllerInfo::block_sizes));
         for ControllerInfo { instance, disks, transport, .. } in all {
-            let ids = disks.iter().map(|d| (NamespaceId::new(*instance, d.nsid), d));
-            self.facts.disks.extend(ids.map(|(id, d)| (id, DeviceName::of(&d.name))));
-            if !transport.is_empty() {
-                self.facts.transports.insert(*instance, transport.clone());
+            for disk in disks {
+                let id = NamespaceId::new(*instance, disk.nsid);
+                self.facts.disks.insert(id, DeviceName::of(&disk.name));
             }
+            self.facts.transports.insert(*instance, transport.clone());
         }
     }
 
@@ -110,7 +103,7 @@ impl Collector {
             let ctrl = command.class.ctrl;
             if rates.contains_key(&ctrl) || rates.len() < MOST_RATES {
                 let rates = rates.entry(ctrl).or_default();
-                rates.add((command.begin_ns, command.end_ns), command.bytes);
+                rates.add((command.at.begin_ns, command.at.end_ns), command.bytes);
             }
             commands.add(command);
         }
@@ -127,31 +120,18 @@ impl Collector {
     }
 
     /// The facts.
-    pub fn finish(
-        self,
-        covers: Duration,
-        accuracy: Option<Accuracy>,
-        expectation: Expectation,
-    ) -> Facts {
+    pub fn finish(self) -> Facts {
         let mut facts = self.facts;
         facts.gaps.sort();
-        Facts {
-            classes: Classes::of(&facts.commands),
-            slices: TimeSlices::of(&facts.commands.kept),
-            covers,
-            accuracy,
-            expectation,
-            ..facts
-        }
+        facts.classes = Classes::of(&facts.commands);
+        facts.slices = TimeSlices::of(&facts.commands.kept);
+        facts
     }
 }
 
 impl Facts {
     /// The commands of a class.
-    pub fn of_class<'f>(
-        &'f self,
-        class: &'f ClassFacts,
-    ) -> impl Iterator<Item = &'f Command> + Clone {
+    pub fn of_class(&self, class: &ClassFacts) -> impl Iterator<Item = &Command> + Clone {
         class.places.iter().filter_map(|place| self.commands.kept.get(*place as usize))
     }
 
@@ -191,12 +171,10 @@ impl Facts {
         commands: impl Iterator<Item = &'c Command>,
         part: impl Fn(&Command) -> (u64, u64),
     ) -> Share {
-        let [whole, least, most] = self.slices.sums(commands, |command| {
-            let (least, most) = part(command);
-            [command.total(), least, most].map(|ns| ns * self.commands.weight(command))
-        });
-        let (least, most) = (self.slices.share(&least, &whole), self.slices.share(&most, &whole));
-        Share { most: most.least, ..least }
+        self.slices.share(commands, |command| {
+            let ((least, most), weight) = (part(command), self.commands.weight(command) as f64);
+            [command.total(), least, most].map(|ns| ns as f64 * weight)
+        })
     }
 
     /// Whether not all commands of a controller are in memory.
@@ -219,7 +197,9 @@ impl Facts {
 
     /// The first polled queue of a controller. The driver puts them last.
     pub fn first_polled(&self, ctrl: u32) -> Option<u32> {
-        let polled = self.machine.as_ref()?.poll_queues.filter(|n| *n > 0)?;
+        // of the PCI driver
+        let is_pci = self.fabric(ctrl).is_none();
+        let polled = self.machine.as_ref()?.poll_queues.filter(|n| *n > 0 && is_pci)?;
         Some(self.controller(ctrl)?.io_queues?.checked_sub(polled)? + 1)
     }
 
@@ -229,35 +209,23 @@ impl Facts {
         move |qid| first.is_some_and(|first| u32::from(qid) >= first)
     }
 
-    /// What the stages of a controller contain that were not observed apart, though they are of the device and others.
-    /// `None`: there are none.
+    /// What the bounds of the device's share contain, if it was not observed apart; `None`: it was.
     pub fn joined(&self, ctrl: u32) -> Option<String> {
-        let classes = || self.classes.of_subject(Subject::Controller(ctrl));
-        // stages in one column of the report need no word
-        let columns = [Stages::BLOCK_LAYER, Stages::DRIVER, Stages::AT_DEVICE];
-        let is_joined = |stages: Stages| !columns.iter().any(|column| column.covers(stages));
-        let joined = classes().flat_map(|c| &c.stages).filter(|(stages, _)| is_joined(*stages));
-        let (stages, ns) = *joined.max_by_key(|(_, ns)| *ns)?;
-        if (ns as f64) < 0.05 * self.total(Subject::Controller(ctrl)) {
+        let subject = Subject::Controller(ctrl);
+        let share = self.share(self.of(subject), Stages::AT_DEVICE);
+        if share.most - share.least < 0.05 {
             return None;
         }
-        let polled = self.is_polled(ctrl);
-        let is_polled = !stages.meets(Stages::SUBMIT)
-            && self.of(Subject::Controller(ctrl)).next().is_some_and(|c| polled(c.qid));
         let what = match self.fabric(ctrl) {
             Some(transport) => format!(
                 "contains the network, the target and its storage: {transport} has neither doorbell nor CQE point"
             ),
-            None if is_polled => "contains the wait for the next poll: queues are polled".into(),
-            None if stages.covers(Stages::SUBMIT.with(Stages::DEVICE)) => {
-                "is the time of commands whose doorbell was not observed".into()
-            }
             None if self.stage_set == StageSet::Basic => {
-                "was recorded as one stage: --stages=fine separates it".into()
+                "was recorded as one stage with others: --stages=fine separates it".into()
             }
-            None => "is the time of commands with points that were not observed".into(),
+            None => "contains stages of commands with points that were not observed".into(),
         };
-        Some(format!("{} {what}", stages.short()))
+        Some(format!("the upper bound of DEVICE {what}"))
     }
 }
 
@@ -280,8 +248,6 @@ pub struct ClassFacts {
     pub begun_p50_ns: u64,
     /// Whether bios were observed: times contain the waits before the request.
     pub has_waits: bool,
-    /// Time by merged stages, in nanoseconds, as `total_ns`.
-    pub stages: Vec<(Stages, u64)>,
     /// Where its commands are in memory.
     places: Vec<u32>,
 }
@@ -300,21 +266,13 @@ impl ClassFacts {
     /// The commands of a class: those at these places.
     fn of(commands: &Commands, class: CommandClass, places: Vec<u32>) -> Self {
         let (mut totals, mut begun) = (Histogram::default(), Histogram::default());
-        let mut stages: Vec<(Stages, u64)> = Vec::new();
         // the same for all commands of a class
         let (mut weight, mut has_waits) = (1, false);
         for command in places.iter().filter_map(|place| commands.kept.get(*place as usize)) {
             weight = commands.weight(command);
             totals.record(command.total());
-            begun.record(command.since_begin());
+            begun.record(command.at.time_ns());
             has_waits |= command.has_waits();
-            for (run, ns) in command.runs() {
-                let ns = ns.saturating_mul(weight);
-                match stages.iter_mut().find(|(found, _)| *found == run) {
-                    Some((_, sum)) => *sum = sum.saturating_add(ns),
-                    None => stages.push((run, ns)),
-                }
-            }
         }
         let percentile = |hist: &Histogram, p| hist.percentile(p).unwrap_or(0);
         let total_ns = u64::try_from(totals.sum()).unwrap_or(u64::MAX);
@@ -327,7 +285,6 @@ impl ClassFacts {
             p99_ns: percentile(&totals, 99.0),
             begun_p50_ns: percentile(&begun, 50.0),
             has_waits,
-            stages,
             places,
         }
     }
@@ -347,7 +304,8 @@ impl Classes {
         for (n, own) in classes.all.iter().enumerate() {
             let CommandClass { ctrl, nsid, .. } = own.class;
             classes.by_class.insert(own.class, n);
-            for subject in [Subject::Controller(ctrl), Subject::Disk(ctrl, nsid)] {
+            for subject in [Subject::Machine, Subject::Controller(ctrl), Subject::Disk(ctrl, nsid)]
+            {
                 classes.by_subject.entry(subject).or_default().push(n);
             }
         }
@@ -361,12 +319,10 @@ impl Classes {
 
     /// The classes of a subject, those with most time first.
     pub fn of_subject(&self, subject: Subject) -> impl Iterator<Item = &ClassFacts> + Clone {
-        let all = if subject == Subject::Machine { self.all.as_slice() } else { &[] };
-        let own = self.by_subject.get(&subject).into_iter().flatten();
-        all.iter().chain(own.filter_map(|n| self.all.get(*n)))
+        self.by_subject.get(&subject).into_iter().flatten().filter_map(|n| self.all.get(*n))
     }
 
-    /// The subjects: controllers, and their disks.
+    /// The subjects: the machine, controllers, and their disks.
     pub fn subjects(&self) -> impl Iterator<Item = Subject> {
         self.by_subject.keys().copied()
     }
@@ -454,19 +410,10 @@ impl Stages {
         }
     }
 
-    /// Whether it has more than one stage.
-    pub const fn are_joined(self) -> bool {
-        self.0.count_ones() > 1
-    }
-
-    /// Whether they come before the request.
-    pub const fn are_waits(self) -> bool {
-        !self.meets(Self::ALL)
-    }
-
-    /// `queue.wait has`, or `irq+end have`: to put a share after it.
-    pub fn have(self) -> String {
-        format!("{} {}", self.short(), if self.are_joined() { "have" } else { "has" })
+    /// `queue.wait has 71% [65, 77] of the time`
+    pub fn have(self, share: Share) -> String {
+        let have = if self.0.count_ones() > 1 { "have" } else { "has" };
+        format!("{} {have} {} of the time", self.short(), share.text())
     }
 
     /// The names, joined by `+`. All parts of a group have the name of the group.
@@ -499,6 +446,5 @@ mod tests {
     fn there_is_room_for_32_stages() {
         let (all, last) = (Stages::range(0, 32), Stages::range(31, 32));
         assert!(all.covers(last) && all.covers(Stages::ALL) && !Stages::ALL.meets(last));
-        assert!(!last.are_joined());
     }
 }

@@ -37,7 +37,7 @@ pub enum Outcome {
 
 /// The result: one verdict for each pair of rule and subject. Incidents come first, then what is above NVMe, then the
 /// other causes, those that explain most first, then the rest in the order of the rules.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct Diagnosis {
     /// The outcome.
     pub outcome: Outcome,
@@ -77,11 +77,11 @@ pub fn obstacle(facts: &Facts, subject: Subject) -> Option<String> {
         let is_enough = subject == Subject::Machine || own >= MIN_COMMANDS;
         return (!is_enough).then(|| format!("only {own} commands, and {MIN_COMMANDS} are needed"));
     }
-    Some(match (all, facts.selection.text()) {
-        (0, _) if facts.commands.without_points > 0 => "no stages were observed".into(),
-        (0, _) if facts.is_cut => "the part that can be read has no I/O command".into(),
-        (0, Some(options)) => format!("no I/O command finished (selected by {options})"),
-        (0, None) => "no I/O command finished".into(),
+    let selected = facts.selection.text().map(|options| format!(" (selected by {options})"));
+    Some(match all {
+        0 if facts.commands.without_points > 0 => "no stages were observed".into(),
+        0 if facts.is_cut => "the part that can be read has no I/O command".into(),
+        0 => format!("no I/O command finished{}", selected.unwrap_or_default()),
         _ => format!("only {all} I/O commands finished, and {MIN_COMMANDS} are needed"),
     })
 }
@@ -106,20 +106,15 @@ fn judge(case: &Case<'_>, rule: &Rule) -> Verdict {
     }
     // if CPUs were away for a larger part of the time than a mechanism explains, that may explain it: all goes with
     // longer times then, because work piles up meanwhile
-    let is_away = |v: &&Verdict| {
-        let is_found = v.tier == Tier::Machine && v.status == Status::Found;
-        is_found && least(v) >= AWAY && least(v) > least(&verdict)
-    };
-    if let Some(by) = case.found.iter().find(is_away) {
+    let mut found = case.found.iter().filter(|v| v.status == Status::Found);
+    let is_away =
+        |v: &&Verdict| v.tier == Tier::Machine && v.least() >= AWAY && v.least() > verdict.least();
+    if let Some(by) = found.find(is_away) {
         let why = "but CPUs did not run for part of the time, which may explain it";
         let reason = open(format!("{}; {why} ({})", verdict.text, by.rule));
         verdict.finish(facts, rule, Err(reason));
     }
     verdict
-}
-
-fn least(verdict: &Verdict) -> f64 {
-    verdict.share.map_or(0.0, |share| share.least)
 }
 
 /// Applies the rules.
@@ -136,7 +131,7 @@ pub fn diagnose(facts: &Facts) -> Diagnosis {
         let rank = v.tier.min(Tier::Machine);
         // incidents in the order of their rules
         let is_cause = v.status == Status::Found && v.tier != Tier::Incident;
-        let part = if is_cause { least(v) * facts.total(v.of) / all } else { 0.0 };
+        let part = if is_cause { v.least() * facts.total(v.of) / all } else { 0.0 };
         (v.status, rank, Reverse((part * 1e9) as u64))
     });
     let has = |status| verdicts.iter().any(|v| v.status == status);
@@ -153,31 +148,27 @@ pub fn diagnose(facts: &Facts) -> Diagnosis {
 fn headline(facts: &Facts, diagnosis: &Diagnosis) -> String {
     match diagnosis.outcome {
         Outcome::Cause => {
-            let mut texts = diagnosis.causes().map(|v| v.text.clone());
-            let mut first: Vec<String> = texts.by_ref().take(MOST).collect();
-            first.extend(match texts.count() {
-                0 => None,
-                more => Some(format!("{} below", counted(more as u64, "more cause"))),
-            });
-            first.join(". ") + "."
+            let mut texts: Vec<String> = diagnosis.causes().map(|v| v.text.clone()).collect();
+            let more = texts.len().saturating_sub(MOST) as u64;
+            texts.truncate(MOST);
+            texts.extend((more > 0).then(|| format!("{} below", counted(more, "more cause"))));
+            texts.join(". ") + "."
         }
         Outcome::Unknown => {
             let why = obstacle(facts, Subject::Machine);
-            format!(
-                "No verdict: {}.",
-                why.unwrap_or_else(|| "no rule could be judged (-v says why)".into())
-            )
+            let why = why.unwrap_or("no rule could be judged (-v says why)".into());
+            format!("No verdict: {why}.")
         }
         Outcome::Nothing => {
-            let slow = facts.slow(Subject::Machine).first().map(|slow| {
+            let slow = facts.slow(Subject::Machine).first().map_or(String::new(), |slow| {
                 let [median, expected] = slow.texts();
                 let name = facts.class_name(slow.class.class);
-                format!("No cause found, but {name} is slower than expected ({median}, expected {expected})")
+                format!(", but {name} is slower than expected ({median}, expected {expected})")
             });
             let share = facts.share(facts.of(Subject::Machine), Stages::AT_DEVICE);
             let is_remote = |own: &ClassFacts| facts.fabric(own.class.ctrl).is_some();
+            // nothing separates the parts of a network
             let place = match facts.classes.all.iter().all(is_remote) {
-                // nothing separates these
                 true => format!(
                     "up to {} of the time is spent in the driver, the network, the target and its storage",
                     percent(share.most)
@@ -185,8 +176,7 @@ fn headline(facts: &Facts, diagnosis: &Diagnosis) -> String {
                 false => format!("{} of the time is spent in the device", share.range()),
             };
             let end = if facts.is_cut { " The end of the recording is missing." } else { "" };
-            let first = slow.unwrap_or_else(|| "No cause found".into());
-            format!("{first}: {place}.{end}")
+            format!("No cause found{slow}: {place}.{end}")
         }
     }
 }
@@ -210,35 +200,30 @@ impl Selection {
     /// Adds options given as shell text; keeps only the names listed above.
     pub fn add(&mut self, options: &str) {
         let words: BTreeSet<&str> = options.split_whitespace().collect();
-        let names = || SOME.into_iter().chain(BY_END).filter(|name| words.contains(name));
-        self.names.extend(names());
-        let is_known = names().chain(NONE).any(|name| words.contains(name));
+        let own: Vec<&str> = SOME.into_iter().chain(BY_END).filter(|n| words.contains(n)).collect();
+        let is_known = !own.is_empty() || NONE.iter().any(|name| words.contains(name));
         self.unknown |= !words.is_empty() && !is_known;
+        self.names.extend(own);
     }
 
-    /// What left out commands of a subject: `--opcode`; `None`: nothing that is known.
-    fn of(&self, subject: Subject) -> Option<String> {
-        // --ctrl keeps or leaves out whole controllers
-        let counts = |name: &&str| subject == Subject::Machine || *name != "--ctrl";
+    /// The names of these options; `None`: none of them left commands out.
+    fn named(&self, counts: impl Fn(&&str) -> bool, and: &str) -> Option<String> {
         let names: Vec<&str> = self.names.iter().copied().filter(counts).collect();
-        (!names.is_empty()).then(|| names.join(", "))
+        (!names.is_empty()).then(|| names.join(and))
     }
 
     /// All options that left commands out, for the report; `None`: there are none.
     pub fn text(&self) -> Option<String> {
         let unknown = "a filter (hidden by --redact): other commands are missing";
-        self.of(Subject::Machine).or_else(|| self.unknown.then(|| unknown.into()))
+        self.named(|_| true, ", ").or_else(|| self.unknown.then(|| unknown.into()))
     }
 
     /// Why the times of these commands do not represent all commands: they were chosen by how they ended.
     pub fn bias(&self) -> Option<String> {
-        let by_end = BY_END.into_iter().filter(|name| self.names.contains(name));
-        let names = by_end.collect::<Vec<_>>().join(" and ");
-        (!names.is_empty()).then(|| {
-            format!(
-                "the recording has only commands that {names} chose: their times do not represent all commands"
-            )
-        })
+        let names = self.named(|name| BY_END.contains(name), " and ")?;
+        Some(format!(
+            "the recording has only commands that {names} chose: their times do not represent all commands"
+        ))
     }
 }
 
@@ -246,24 +231,26 @@ impl Facts {
     /// Why not all commands of a subject are known; `None`: they are. Requests are counted whether or not a filter
     /// selects their commands.
     pub fn lacks(&self, subject: Subject) -> Option<String> {
-        if let Some(what) = self.selection.of(subject) {
+        // --ctrl keeps or leaves out whole controllers
+        let counts = |name: &&str| subject == Subject::Machine || *name != "--ctrl";
+        if let Some(what) = self.selection.named(counts, ", ") {
             return Some(format!("needs all commands, and {what} left some out"));
         }
         let counted = self.counted(|a| a.waits.as_deref()).unwrap_or_default();
         let is_own = |w: &&TagWaits| subject.ctrl().is_none_or(|ctrl| ctrl == w.ctrl);
-        let mut own = counted.iter().filter(is_own).peekable();
-        if self.selection.unknown && own.peek().is_none() {
+        let own: Vec<&TagWaits> = counted.iter().filter(is_own).collect();
+        if own.is_empty() && self.selection.unknown {
             return Some("needs all commands, and a filter may have left some out".into());
         }
-        let lacks = own.any(|w| {
+        let lacks = own.iter().any(|w| {
             let disk = Subject::Disk(w.ctrl, w.nsid);
             let all = if w.nsid == 0 { Subject::Controller(w.ctrl) } else { disk };
             let commands = self.count(all) as f64;
             commands > 0.0 && commands < MOST_COMMANDS * w.requests as f64
         });
-        lacks.then(|| {
-            "needs all commands, and some requests of a disk are not among them, as with a filter".into()
-        })
+        let why =
+            "needs all commands, and some requests of a disk are not among them, as with a filter";
+        lacks.then(|| why.into())
     }
 }
 
@@ -306,19 +293,16 @@ impl Slow<'_> {
 impl Facts {
     /// The classes of a subject that take longer than expected, those with most time first.
     pub fn slow(&self, subject: Subject) -> Vec<Slow<'_>> {
+        // medians of another time: less than a fifth is noise
+        let more = |ns: u64| ns.saturating_mul(6) / 5;
         let slow = self.classes.of_subject(subject).filter_map(|own| {
             let (median_ns, expected_ns) = match &self.expectation {
                 Expectation::None => return None,
                 Expectation::Median(ns) => (own.p50_ns, *ns),
-                // medians of another time: less than a fifth is noise
-                Expectation::Baseline(medians) => {
-                    let (all_ns, begun_ns) = medians.get(&own.class)?;
-                    let more = |ns: u64| ns.saturating_mul(6) / 5;
-                    match all_ns.filter(|_| own.has_waits) {
-                        Some(ns) => (own.p50_ns, more(ns)),
-                        None => (own.begun_p50_ns, more(*begun_ns)),
-                    }
-                }
+                Expectation::Baseline(medians) => match *medians.get(&own.class)? {
+                    (Some(all_ns), _) if own.has_waits => (own.p50_ns, more(all_ns)),
+                    (_, begun_ns) => (own.begun_p50_ns, more(begun_ns)),
+                },
             };
             let notable = expected_ns.saturating_add(expected_ns / NOTABLE);
             let slow = Slow { class: own, median_ns, expected_ns };

@@ -14,7 +14,7 @@ use crate::error::{Failure, Kind, kind_of};
 use crate::machine::System;
 use crate::machine::clock::monotonic_ns;
 use crate::machine::inflight::report::AgeLimit;
-use crate::model::machine::{ControllerLogs, MachineInfo};
+use crate::model::machine::ControllerLogs;
 use crate::model::report::latency::Diagnosed;
 use crate::model::stage::StageSet;
 use crate::recording::Fact;
@@ -58,13 +58,8 @@ fn require(file: &FileReader) -> Result<()> {
     Ok(())
 }
 
-/// The facts of a run, which is read to its end. `live`: of this machine.
-fn facts_of(
-    run: &mut Run<'_>,
-    settings: &Settings,
-    expectation: Expectation,
-    live: Option<&Observed<'_>>,
-) -> Result<(Facts, End)> {
+/// The facts of a run, which is read to its end.
+fn facts_of(run: &mut Run<'_>, settings: &Settings) -> Result<(Facts, End)> {
     let mut collector = Collector::default();
     let facts = &mut collector.facts;
     (facts.stage_set, facts.clock.begin_ns) = (StageSet::Full, run.begin_ns);
@@ -74,7 +69,6 @@ fn facts_of(
         facts.selection.add(&info.filter);
         facts.selection.add(&info.chosen_by());
     }
-    facts.machine = live.map(|live| live.machine.clone());
     loop {
         match run.next()? {
             Step::Event { event, is_selected: true, names, .. } => {
@@ -88,21 +82,17 @@ fn facts_of(
             }
             Step::Fact(Fact::Controllers(all)) => collector.controllers(&all),
             Step::Fact(Fact::Activity(activity)) => collector.activity(*activity),
-            Step::Fact(Fact::Machine(found)) if live.is_none() => {
-                collector.facts.machine = Some(*found);
-            }
+            Step::Fact(Fact::Machine(found)) => collector.facts.machine = Some(*found),
             Step::Ended => break,
             _ => {}
         }
     }
-    if let Some(live) = live {
-        live.finish(settings, &mut collector.facts);
-    }
     let end = run.end()?;
-    collector.facts.cgroups.clone_from(run.names.cgroups());
-    collector.facts.is_cut = run.file().is_some_and(|file| file.incomplete().is_some());
-    let facts = collector.finish(end.covers, Some(end.ledger.accuracy_of_most()), expectation);
-    Ok((facts, end))
+    let facts = &mut collector.facts;
+    facts.cgroups.clone_from(run.names.cgroups());
+    facts.is_cut = run.file().is_some_and(|file| file.incomplete().is_some());
+    (facts.covers, facts.accuracy) = (end.covers, Some(end.ledger.accuracy_of_most()));
+    Ok((collector.finish(), end))
 }
 
 /// How long commands should take.
@@ -118,7 +108,7 @@ fn expectation(options: &DiagnoseOptions) -> Result<Expectation> {
     let mut file = FileReader::open(path, &settings)?;
     require(&file)?;
     file.warn_partial();
-    let (facts, _) = facts_of(&mut Run::of(&mut file), &settings, Expectation::None, None)?;
+    let (facts, _) = facts_of(&mut Run::of(&mut file), &settings)?;
     file.check_complete()?;
     let all_ns = |own: &ClassFacts| own.has_waits.then_some(own.p50_ns);
     let medians = facts.classes.all.iter().map(|c| (c.class, (all_ns(c), c.begun_p50_ns)));
@@ -137,72 +127,47 @@ pub(crate) fn of_file(path: &Path, settings: &Settings, redact: bool) -> Result<
     if redact {
         file.redact();
     }
-    let (facts, _) = facts_of(&mut Run::of(&mut file), &settings, Expectation::None, None)?;
+    let (facts, _) = facts_of(&mut Run::of(&mut file), &settings)?;
     let header = &Header::default();
     Ok(DiagnosisView { facts: &facts, header, diagnosis: &diagnose(&facts) }.diagnosed())
-}
-
-/// What was read of this machine before the run.
-struct Observed<'s> {
-    system: &'s System,
-    machine: MachineInfo,
-    logs: Option<Vec<ControllerLogs>>,
-}
-
-impl Observed<'_> {
-    /// Adds what is read of this machine after the run.
-    fn finish(&self, settings: &Settings, facts: &mut Facts) {
-        facts.in_flight = stuck(self.system, settings);
-        facts.logs = self.logs.as_ref().map(|before| {
-            let after = logs(self.system, settings).into_iter();
-            let first = |last: &ControllerLogs| {
-                before.iter().find(|first| first.instance == last.instance).copied()
-            };
-            after.filter_map(|last| Some((first(&last)?, last))).collect()
-        });
-    }
 }
 
 /// The commands that are stuck now, also those from before the run. Without the types of the driver's
 /// queues there are none, and a message says so.
 fn stuck(system: &System, settings: &Settings) -> Vec<Stuck> {
-    let scope = inflight::Scope {
-        filter: &settings.filter,
-        age: AgeLimit::Time(Duration::from_nanos(STUCK_NS)),
-    };
+    let age = AgeLimit::Time(Duration::from_nanos(STUCK_NS));
+    let scope = inflight::Scope { filter: &settings.filter, age };
     let access = Access::open(settings.attaching.btf.as_deref(), system);
-    let found =
-        access.and_then(|mut access| access.look(&system.controllers(), scope, &mut || Ok(None)));
-    match found {
-        Ok(found) => Stuck::of(&found, monotonic_ns()),
-        Err(error) => {
+    let found = access.and_then(|mut a| a.look(&system.controllers(), scope, &mut || Ok(None)));
+    found.map_or_else(
+        |error| {
             eprint_note(&format!("commands in flight were not looked at: {error}"));
             Vec::new()
-        }
-    }
+        },
+        |found| Stuck::of(&found, monotonic_ns()),
+    )
 }
 
 /// The log pages of the controllers that are selected. Those that cannot be read have none, and a
 /// message says why.
 fn logs(system: &System, settings: &Settings) -> Vec<ControllerLogs> {
-    let all = system.controllers().into_iter();
-    let wanted = all.filter(|c| settings.filter.has_ctrl(c.instance));
-    let read = wanted.filter_map(|controller| {
-        let logs = system.logs(&controller);
-        logs.inspect_err(|why| eprint_note(&format!("log pages: {why}"))).ok()
-    });
-    read.collect()
+    let wanted = system.controllers().into_iter().filter(|c| settings.filter.has_ctrl(c.instance));
+    let say = |why: &_| eprint_note(&format!("log pages: {why}"));
+    wanted.filter_map(|controller| system.logs(&controller).inspect_err(say).ok()).collect()
 }
 
-/// Diagnoses a run. Returns why `--check` fails.
+/// Diagnoses a run: of this machine, if `look` adds what is read of it. Returns why `--check` fails.
 fn report(
     run: &mut Run<'_>,
     options: &DiagnoseOptions,
-    settings: &Settings,
     expectation: &Expectation,
-    live: Option<&Observed<'_>>,
+    look: Option<&dyn Fn(&mut Facts)>,
 ) -> Result<Option<anyhow::Error>> {
-    let (facts, end) = facts_of(run, settings, expectation.clone(), live)?;
+    let (mut facts, end) = facts_of(run, &options.settings)?;
+    facts.expectation = expectation.clone();
+    if let Some(look) = look {
+        look(&mut facts);
+    }
     let diagnosis = diagnose(&facts);
     let view = DiagnosisView { facts: &facts, header: &run.header, diagnosis: &diagnosis };
     let detail = options.session.is_verbose();
@@ -214,7 +179,7 @@ fn report(
         view.text(Look { theme, width: output_width(), detail }, &mut out)?;
     }
     out.flush()?;
-    if live.is_some() {
+    if look.is_some() {
         say_ledger(&end.ledger, detail);
     }
     Ok(failure(&diagnosis).filter(|_| options.check))
@@ -222,17 +187,17 @@ fn report(
 
 /// Why `--check` fails.
 fn failure(diagnosis: &Diagnosis) -> Option<anyhow::Error> {
-    match diagnosis.outcome {
-        Outcome::Nothing => None,
+    let (kind, text) = match diagnosis.outcome {
+        Outcome::Nothing => return None,
         Outcome::Cause => {
             let rules = diagnosis.causes().map(|v| v.rule).collect::<Vec<_>>().join(", ");
-            Some(Failure::error(Kind::Check, format!("found: {rules} (--check)")))
+            (Kind::Check, format!("found: {rules} (--check)"))
         }
         Outcome::Unknown => {
-            let text = "no rule could be judged (--check): the first line says why";
-            Some(Failure::error(Kind::Run, text))
+            (Kind::Run, "no rule could be judged (--check): the first line says why".into())
         }
-    }
+    };
+    Some(Failure::error(kind, text))
 }
 
 /// Diagnoses recordings.
@@ -240,28 +205,26 @@ fn recorded(options: &DiagnoseOptions, expectation: &Expectation) -> Result<()> 
     // basic stages suffice for some rules
     let settings = Settings { stage_set: StageSet::Total, ..options.settings.clone() };
     let files = open_all(&options.from.files, &settings, &require)?;
-    let (all, mut is_first, mut failed) = (files.len(), true, Vec::new());
-    let read = each(files, options.json, false, &mut |run| {
+    let (all, mut number, mut failed) = (files.len(), 0, Vec::new());
+    each(files, options.json, false, &mut |run| {
         let file = run.file().context("a recording")?;
         file.warn_partial();
         let path = file.path.clone();
-        if !is_first && !options.json {
+        if number > 0 && !options.json {
             writeln!(stdout())?;
         }
-        is_first = false;
-        if let Some(error) = report(run, options, &settings, expectation, None)? {
+        number += 1;
+        if let Some(error) = report(run, options, expectation, None)? {
             if all > 1 {
                 eprint_note(&format!("{path}: {error:#}"));
             }
             failed.push(error);
         }
         Ok(())
-    });
-    read?;
-    // what was found counts more than what could not be judged
+    })?;
     let count = failed.len();
-    failed.sort_by_key(|error| kind_of(error) != Kind::Check);
-    match failed.into_iter().next() {
+    // what was found counts more than what could not be judged
+    match failed.into_iter().max_by_key(|error| kind_of(error) == Kind::Check) {
         None => Ok(()),
         Some(error) if all == 1 => Err(error),
         Some(error) => {
@@ -276,13 +239,20 @@ fn observe(options: &DiagnoseOptions, expectation: &Expectation) -> Result<()> {
     let settings = &options.settings;
     let ready = Preflight::check(settings)?;
     let system = ready.system.clone();
-    let live = Observed {
-        machine: system.info(options.log),
-        logs: options.log.then(|| logs(&system, settings)),
-        system: &system,
+    let machine = system.info(options.log);
+    let before = options.log.then(|| logs(&system, settings));
+    let look = |facts: &mut Facts| {
+        facts.machine = Some(machine.clone());
+        facts.in_flight = stuck(&system, settings);
+        facts.logs = before.as_ref().map(|before| {
+            let first = |last: &ControllerLogs| before.iter().find(|f| f.instance == last.instance);
+            let after = logs(&system, settings).into_iter();
+            after.filter_map(|last| Some((*first(&last)?, last))).collect()
+        });
     };
-    let failed = Live::new(ready, settings, Some(options.duration()))
-        .run(|run| report(run, options, settings, expectation, Some(&live)))?;
+    let duration = options.duration.unwrap_or(DURATION);
+    let failed = Live::new(ready, settings, Some(duration))
+        .run(|run| report(run, options, expectation, Some(&look)))?;
     failed.map_or(Ok(()), Err)
 }
 
@@ -371,12 +341,5 @@ impl SessionOptions for DiagnoseArgs {
         let events =
             Events { detail: Detail::all(), ring_size: self.ring_size, ..Events::default() };
         self.session.settings(!self.from.is_empty(), Mode::Events(events), StageSet::Full)
-    }
-}
-
-impl DiagnoseArgs {
-    /// Length of the run.
-    pub fn duration(&self) -> Duration {
-        self.duration.unwrap_or(DURATION)
     }
 }

@@ -13,6 +13,7 @@
 //! There is no limit near this rate if it rises with the number in flight, or if completions vary as
 //! independent ones do. A load that always has the same number in flight shows none of this.
 
+use super::compare::quantile;
 use super::verdict::{Reason, open, out};
 use crate::units::{rate, size_text};
 
@@ -45,12 +46,15 @@ const SURELY_MOVED: f64 = 0.8;
 /// Quantile of the normal distribution for the bounds of variances: one in 1000 outside on each side.
 const Z: f64 = 3.09;
 
-/// What is counted in a bin.
-#[derive(Clone, Copy, Debug, Default)]
-struct Bin {
-    submitted: u64,
-    completed: u64,
-    bytes_completed: u64,
+/// What is counted in a bin or a window.
+type Counts = [f64; 3];
+// its parts
+const SUBMITTED: usize = 0;
+const COMPLETED: usize = 1;
+const BYTES: usize = 2;
+
+fn sum(bins: &[Counts]) -> Counts {
+    std::array::from_fn(|part| bins.iter().map(|bin| bin[part]).sum())
 }
 
 /// Submissions and completions by time.
@@ -59,7 +63,7 @@ pub struct Rates {
     origin_ns: Option<u64>,
     /// log2 of how many first widths a bin has.
     doublings: u32,
-    bins: Vec<Bin>,
+    bins: Vec<Counts>,
     /// Submitted before the first bin.
     before: u64,
     commands: u64,
@@ -98,12 +102,12 @@ impl Rates {
         self.bytes[0] += f64::from(bytes);
         self.bytes[1] += f64::from(bytes).powi(2);
         match self.bin(begin_ns) {
-            Some(bin) => bin.submitted += 1,
+            Some(bin) => bin[SUBMITTED] += 1.0,
             None => self.before += 1,
         }
         if let Some(bin) = self.bin(end_ns) {
-            bin.completed += 1;
-            bin.bytes_completed += u64::from(bytes);
+            bin[COMPLETED] += 1.0;
+            bin[BYTES] += f64::from(bytes);
         }
     }
 
@@ -112,21 +116,15 @@ impl Rates {
     }
 
     /// The bin of a time; `None` before the first one.
-    fn bin(&mut self, at_ns: u64) -> Option<&mut Bin> {
+    fn bin(&mut self, at_ns: u64) -> Option<&mut Counts> {
         let since = at_ns.checked_sub(self.origin_ns?)?;
         while since / self.width_ns() >= MOST_BINS as u64 {
-            let sum = |pair: &[Bin], of: fn(&Bin) -> u64| pair.iter().map(of).sum();
-            let pairs = self.bins.chunks(2).map(|pair| Bin {
-                submitted: sum(pair, |b| b.submitted),
-                completed: sum(pair, |b| b.completed),
-                bytes_completed: sum(pair, |b| b.bytes_completed),
-            });
-            self.bins = pairs.collect();
+            self.bins = self.bins.chunks(2).map(sum).collect();
             self.doublings += 1;
         }
         let at = (since / self.width_ns()) as usize;
         if at >= self.bins.len() {
-            self.bins.resize(at + 1, Bin::default());
+            self.bins.resize(at + 1, Counts::default());
         }
         self.bins.get_mut(at)
     }
@@ -140,15 +138,12 @@ impl Rates {
         let (low, high) = windows.in_flight;
         let text = format!("{low:.1} to {high:.1} in flight");
         if high < low * VARIES {
-            let even = windows.even(&windows.busy).map(|flat| {
-                format!(
-                    "; completions are as even as under a limit of {}, or from an evenly paced program",
-                    flat.limit()
-                )
+            let even = windows.even(&windows.busy).map_or(String::new(), |flat| {
+                let limit = flat.limit();
+                format!("; completions are as even as under a limit of {limit}, or from an evenly paced program")
             });
             return Err(open(format!(
-                "the number in flight did not vary ({text}){}: needs another depth within the run",
-                even.unwrap_or_default()
+                "the number in flight did not vary ({text}){even}: needs another depth within the run"
             )));
         }
         // a limit may hold only in the windows with most commands in flight
@@ -166,16 +161,16 @@ impl Rates {
         }
         // at least half of the way
         let follows = response.filter(|(least, _, number)| *least > number.sqrt());
-        Err(if let Some((rate, _, number)) = follows {
-            out(format!(
+        Err(match follows {
+            Some((rate, _, number)) => out(format!(
                 "the rate follows the number in flight: {rate:.1} times at {number:.1} times as many"
-            ))
-        } else if windows.are_independent(&windows.busy) && windows.are_independent(&top) {
-            out("completions vary as independent ones do")
-        } else {
-            open(format!(
+            )),
+            None if windows.are_independent(&windows.busy) && windows.are_independent(&top) => {
+                out("completions vary as independent ones do")
+            }
+            None => open(format!(
                 "the rate is not flat, and does not follow the number ({text}): needs other depths, for longer"
-            ))
+            )),
         })
     }
 }
@@ -183,9 +178,7 @@ impl Rates {
 /// What a window of time has.
 #[derive(Clone, Copy, Debug, Default)]
 struct Window {
-    completed: f64,
-    submitted: f64,
-    bytes_completed: f64,
+    counts: Counts,
     /// Mean and least number in flight.
     in_flight: f64,
     least: f64,
@@ -202,13 +195,6 @@ struct Windows {
     unit: f64,
     /// 10 % and 90 % quantile of the mean number in flight, of busy windows.
     in_flight: (f64, f64),
-}
-
-fn quantile(values: impl Iterator<Item = f64>, q: f64) -> f64 {
-    let mut sorted: Vec<f64> = values.collect();
-    sorted.sort_by(f64::total_cmp);
-    let last = sorted.len().saturating_sub(1) as f64;
-    sorted.get((last * q).round() as usize).copied().unwrap_or(0.0)
 }
 
 fn mean(values: &[f64]) -> f64 {
@@ -231,7 +217,7 @@ fn bound(count: usize, z: f64) -> f64 {
 }
 
 /// Values of some windows.
-fn pick(windows: &[Window], value: fn(&Window) -> f64) -> Vec<f64> {
+fn pick(windows: &[Window], value: impl Fn(&Window) -> f64) -> Vec<f64> {
     windows.iter().map(value).collect()
 }
 
@@ -242,7 +228,7 @@ impl Windows {
         let mut in_flight = vec![rates.before as f64];
         for bin in &rates.bins {
             let last = in_flight[in_flight.len() - 1];
-            in_flight.push(last + bin.submitted as f64 - bin.completed as f64);
+            in_flight.push(last + bin[SUBMITTED] - bin[COMPLETED]);
         }
         let bins = rates.bins.len();
         let occupied = in_flight.windows(2).filter(|n| n[0] + n[1] > 0.0).count();
@@ -255,11 +241,8 @@ impl Windows {
         let window = |start: usize| {
             let bins = rates.bins.get(start..start + length).unwrap_or_default();
             let numbers = in_flight.get(start..=start + length).unwrap_or_default();
-            let sum = |value: fn(&Bin) -> u64| bins.iter().map(value).sum::<u64>() as f64;
             Window {
-                completed: sum(|b| b.completed),
-                submitted: sum(|b| b.submitted),
-                bytes_completed: sum(|b| b.bytes_completed),
+                counts: sum(bins),
                 in_flight: mean(numbers),
                 least: numbers.iter().copied().fold(f64::INFINITY, f64::min),
             }
@@ -269,7 +252,7 @@ impl Windows {
         let is_busy = |w: &Window| w.least >= DEPTH;
         let busy = all.windows(2).filter(|pair| pair.iter().all(is_busy));
         let busy: Vec<Window> = busy.map(|pair| pair[1]).collect();
-        let number = |q| quantile(busy.iter().map(|w| w.in_flight), q);
+        let number = |q| quantile(busy.iter().map(|w| w.in_flight), q).unwrap_or(0.0);
         let [bytes, squares] = rates.bytes;
         Self {
             seconds: width * length as f64 / 1e9,
@@ -282,13 +265,12 @@ impl Windows {
 
     /// The rate of completions in some windows, and of bytes; variance by mean of each, in units of its size.
     fn dispersions(&self, windows: &[Window]) -> [(Flat, f64); 2] {
-        let of = |is_bytes, done: Vec<f64>, unit: f64| {
-            let mean = mean(&done);
-            let flat = Flat { is_bytes, rate: mean / self.seconds, in_flight: self.in_flight };
-            (flat, variance(&done) / (mean * unit.max(1.0)).max(f64::MIN_POSITIVE))
-        };
-        let bytes = of(true, pick(windows, |w| w.bytes_completed), self.unit);
-        [of(false, pick(windows, |w| w.completed), 1.0), bytes]
+        [(COMPLETED, 1.0), (BYTES, self.unit)].map(|(part, unit)| {
+            let done = pick(windows, |w| w.counts[part]);
+            let rate = mean(&done) / self.seconds;
+            let flat = Flat { is_bytes: part == BYTES, rate, in_flight: self.in_flight };
+            (flat, variance(&done) / (mean(&done) * unit.max(1.0)).max(f64::MIN_POSITIVE))
+        })
     }
 
     /// Completions that are more even than independent ones.
@@ -309,15 +291,15 @@ impl Windows {
     /// Whether submissions made most of the large changes of the number in flight, and not completions: the limit of a
     /// device leaves completions as they are, a slower device does not. `windows`: so many are taken together.
     fn are_moved_by_submissions(&self, windows: usize) -> bool {
-        let usual = mean(&pick(&self.busy, |w| w.completed)) * windows as f64;
+        let usual = mean(&pick(&self.busy, |w| w.counts[COMPLETED])) * windows as f64;
         let number = mean(&pick(&self.busy, |w| w.in_flight));
         let least = f64::max(DEPTH, CHANGE * number);
         let chunks = self.all.chunks_exact(windows);
         let busy = chunks.filter(|chunk| chunk.iter().all(|w| w.least >= DEPTH));
         let (mut count, mut all, mut own) = (0, 0.0, 0.0);
         for chunk in busy {
-            let submitted: f64 = chunk.iter().map(|w| w.submitted).sum();
-            let completed: f64 = chunk.iter().map(|w| w.completed).sum();
+            let submitted: f64 = chunk.iter().map(|w| w.counts[SUBMITTED]).sum();
+            let completed: f64 = chunk.iter().map(|w| w.counts[COMPLETED]).sum();
             let change = submitted - completed;
             if change.abs() >= least {
                 count += 1;
@@ -342,7 +324,7 @@ impl Windows {
         let number = |side: &[Window]| mean(&pick(side, |w| w.in_flight)).max(f64::MIN_POSITIVE);
         // the mean rate, and the square of its relative error
         let rate = |side: &[Window]| {
-            let rates = pick(side, |w| w.completed);
+            let rates = pick(side, |w| w.counts[COMPLETED]);
             let mean = mean(&rates).max(f64::MIN_POSITIVE);
             (mean, variance(&rates) / rates.len() as f64 / mean.powi(2).max(f64::MIN_POSITIVE))
         };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a rule says of a subject.
 
-use super::affected::{Affected, Who, ids_of, times_text};
+use super::affected::{Affected, Who, times_text};
 use super::command::Command;
 use super::facts::{ClassFacts, Facts, Stages};
 use super::rules::{Rule, Tier};
@@ -10,7 +10,7 @@ use crate::model::ids::NamespaceId;
 use crate::model::machine::{Class, MachineController, MachineDisk};
 use crate::model::report::latency::Evidence;
 use crate::units::{nanos, percent};
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use std::collections::BTreeSet;
 use std::fmt::Display;
 
@@ -57,11 +57,6 @@ pub fn needs(option: &str) -> Reason {
     Reason(Status::NotObserved, option.into())
 }
 
-/// A stall may delay thousands of commands.
-fn first_hundred<S: Serializer>(all: &[Affected], serializer: S) -> Result<S::Ok, S::Error> {
-    all[..all.len().min(100)].serialize(serializer)
-}
-
 /// What a rule says of a subject.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Verdict {
@@ -81,8 +76,8 @@ pub struct Verdict {
     pub advice: String,
     /// What that may cost.
     pub risk: Option<&'static str>,
-    /// The single commands that it is about.
-    #[serde(rename = "where", serialize_with = "first_hundred")]
+    /// The single commands that it is about; at the end the first hundred: a stall may delay thousands.
+    #[serde(rename = "where")]
     pub(super) affected: Vec<Affected>,
     /// Who issued the commands.
     #[serde(flatten)]
@@ -166,7 +161,6 @@ impl Verdict {
     pub(super) fn about(&mut self, facts: &Facts, affected: Vec<Affected>) {
         let times = affected.iter().map(|a| (a.begin_ns, a.end_ns));
         self.shows("when", times_text(facts.clock, times));
-        self.shows("commands", ids_of(&affected));
         self.shows("blocks", facts.blocks_of(&affected));
         self.affected = affected;
     }
@@ -189,11 +183,17 @@ impl Verdict {
             self.share = None;
         }
         self.who = self.issued_by(facts);
+        self.affected.truncate(100);
         let cgroup = self.who.cgroups.first().map(|cgroup| format!("the cgroup {}", cgroup.name));
         self.name("cgroup", cgroup.unwrap_or("the cgroup".into()));
         let own = |own: &str, usual| self.named(if own.is_empty() { usual } else { own });
         (self.text, self.advice) = (own(&self.text, rule.text), own(&self.advice, rule.advice));
         self.risk = self.risk.or(Some(rule.risk)).filter(|risk| !risk.is_empty());
+    }
+
+    /// The share of the time that it explains, at least.
+    pub(super) fn least(&self) -> f64 {
+        self.share.map_or(0.0, |share| share.least)
     }
 
     /// The part of a class's time that it explains; 0: not measured.
@@ -220,16 +220,10 @@ impl Verdict {
     fn issued_by(&self, facts: &Facts) -> Who {
         if !self.affected.is_empty() {
             let times = self.affected.iter().map(|a| (a.issuer, (a.time_ns() as f64).max(1.0)));
-            return facts.who("their time", times);
+            return facts.who(times);
         }
-        let whole = match self.stages {
-            Some(stages) => format!("the time in {}", stages.short()),
-            None if self.classes.is_empty() => "the time of all commands".into(),
-            None => "this time".into(),
-        };
         let weight = |command: &Command| facts.commands.weight(command) as f64;
-        let times = facts.of(self.of).map(|c| (c.issuer, self.time_of(c) * weight(c)));
-        facts.who(&whole, times)
+        facts.who(facts.of(self.of).map(|c| (c.at.issuer, self.time_of(c) * weight(c))))
     }
 }
 
@@ -274,12 +268,9 @@ impl Share {
 
     /// `71% [65, 77]`, or `0 to 99%`
     pub fn text(&self) -> String {
-        match !self.is_exact() || self.low == self.high {
-            true => self.range(),
-            false => {
-                format!("{} [{:.0}, {:.0}]", self.range(), self.low * 100.0, self.high * 100.0)
-            }
-        }
+        let has_interval = self.is_exact() && self.low != self.high;
+        let interval = format!(" [{:.0}, {:.0}]", self.low * 100.0, self.high * 100.0);
+        self.range() + if has_interval { &interval } else { "" }
     }
 
     /// `71%`, or `0 to 99%`
@@ -316,6 +307,14 @@ pub enum Scope {
 }
 
 impl Subject {
+    const fn scope(self) -> Scope {
+        match self {
+            Self::Machine => Scope::Machine,
+            Self::Controller(_) => Scope::Controller,
+            Self::Disk(..) => Scope::Disk,
+        }
+    }
+
     /// The controller; `None`: the machine.
     pub const fn ctrl(self) -> Option<u32> {
         match self {
@@ -362,16 +361,11 @@ impl Facts {
     /// The subjects of a scope: those with commands, incidents or stuck commands. Flushes and other commands
     /// without blocks have their namespace, too.
     pub fn subjects(&self, scope: Scope) -> Vec<Subject> {
-        if scope == Scope::Machine {
-            return vec![Subject::Machine];
-        }
-        let mut all: BTreeSet<Subject> = self.classes.subjects().collect();
-        let others =
-            self.incidents.ctrls().chain(self.in_flight.iter().map(|s| s.affected.disk.ctrl));
-        all.extend(others.map(Subject::Controller));
-        let is_disk = |subject: &Subject| matches!(subject, Subject::Disk(..));
-        all.retain(|subject| is_disk(subject) == (scope == Scope::Disk));
-        all.into_iter().collect()
+        let stuck = self.in_flight.iter().map(|s| s.affected.disk.ctrl);
+        let ctrls = self.incidents.ctrls().chain(stuck).map(Subject::Controller);
+        let mut all: BTreeSet<Subject> = self.classes.subjects().chain(ctrls).collect();
+        all.insert(Subject::Machine);
+        all.into_iter().filter(|subject| subject.scope() == scope).collect()
     }
 
     /// The settings of a controller.
@@ -392,14 +386,14 @@ impl Facts {
     /// Where to look behind a controller, by its kind.
     pub fn behind(&self, ctrl: u32) -> String {
         let log = format!("device's own log (`nvme smart-log /dev/nvme{ctrl}`)");
-        match (self.fabric(ctrl), self.controller(ctrl).map(|c| c.class)) {
-            (Some(transport), _) => {
-                format!("look at the network ({transport}), the target and its storage")
-            }
-            (_, Some(Class::Physical | Class::Passthrough)) => {
+        if let Some(transport) = self.fabric(ctrl) {
+            return format!("look at the network ({transport}), the target and its storage");
+        }
+        match self.controller(ctrl).map(|c| c.class) {
+            Some(Class::Physical | Class::Passthrough) => {
                 format!("read the {log}, compare with its data sheet, and see what else uses it")
             }
-            (_, Some(Class::Cloud)) => {
+            Some(Class::Cloud) => {
                 "compare with the provider's metrics and limits of the volume".into()
             }
             _ => format!(

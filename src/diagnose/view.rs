@@ -5,16 +5,14 @@ use std::collections::BTreeSet;
 use std::io;
 use std::io::Write;
 
-use serde::Serialize;
+use serde_json::json;
 
-use super::affected::first_of;
+use super::affected::{first_of, listed};
 use super::facts::{Facts, Stages};
 use super::judge::{Diagnosis, Expectation, Outcome, obstacle};
 use super::rules::{FULL, RULES, Tier};
 use super::verdict::{Status, Subject, Verdict};
-use crate::model::machine::MachineInfo;
 use crate::model::report::latency::{Diagnosed, Evidence, Explained};
-use crate::model::text::Text;
 use crate::units::{counted, nanos};
 use crate::view::header::{Header, hang};
 use crate::view::json::typed_line;
@@ -34,8 +32,9 @@ const NOTHING_FOUND: [(Status, &str); 4] = [
     (Status::NotObserved, "Not observed: needs an option"),
 ];
 
-/// Evidence with a line of its own.
-const LABELS: [&str; 3] = ["impact", "when", "setting"];
+/// The labels of what a verdict shows, in this order.
+const LABELS: [&str; 9] =
+    ["found", "impact", "seen by", "when", "who", "cgroup", "setting", "fix", "risk"];
 
 /// Writes a diagnosis.
 #[derive(Clone, Copy, Debug)]
@@ -59,24 +58,23 @@ pub struct Look {
     pub detail: bool,
 }
 
-/// A text being written.
-struct Printer<'w> {
-    look: Look,
-    out: &'w mut dyn Write,
+fn line(label: &str, text: impl Into<String>) -> Evidence {
+    Evidence { name: label.into(), value: text.into() }
 }
 
-impl Printer<'_> {
-    fn head(&mut self, text: &str) -> io::Result<()> {
-        writeln!(self.out, "\n{}", self.look.theme.head(text))
+/// Writes lines. Each label is written once; a line without one begins at the margin.
+fn write_lines(width: usize, lines: &[Evidence], out: &mut dyn Write) -> io::Result<()> {
+    let mut last = "";
+    for Evidence { name, value } in lines {
+        let first = match &**name {
+            "" => String::new(),
+            name if name == last => " ".repeat(LABEL),
+            name => format!("{name:LABEL$}"),
+        };
+        hang(width, &first, value, str::to_owned, out)?;
+        last = name;
     }
-
-    fn plain(&mut self, text: &str) -> io::Result<()> {
-        hang(self.look.width, "", text, str::to_owned, self.out)
-    }
-
-    fn labelled(&mut self, label: &str, text: &str) -> io::Result<()> {
-        hang(self.look.width, &format!("{label:LABEL$}"), text, str::to_owned, self.out)
-    }
+    Ok(())
 }
 
 impl DiagnosisView<'_> {
@@ -85,61 +83,57 @@ impl DiagnosisView<'_> {
     /// # Errors
     /// Errors of the writer.
     pub fn text(&self, look: Look, out: &mut dyn Write) -> io::Result<()> {
-        let mut text = Printer { look, out };
+        let Look { theme, width, detail } = look;
         let Diagnosis { outcome, headline, .. } = self.diagnosis;
         let paint = |line: &str| match outcome {
-            Outcome::Cause => look.theme.warn(line),
-            Outcome::Nothing => look.theme.good(line),
-            Outcome::Unknown => look.theme.head(line),
+            Outcome::Cause => theme.warn(line),
+            Outcome::Nothing => theme.good(line),
+            Outcome::Unknown => theme.head(line),
         };
-        hang(look.width, "", headline, paint, text.out)?;
+        hang(width, "", headline, paint, out)?;
         let shown = self.diagnosed();
-        for cause in shown.causes.into_iter().filter(|cause| !cause.is_note) {
-            text.head(&cause.title)?;
-            let mut last = String::new();
-            for Evidence { name, value } in cause.lines {
-                text.labelled(if name == last { "" } else { &name }, &value)?;
-                last = name;
-            }
+        for cause in shown.causes.iter().filter(|cause| !cause.is_note) {
+            writeln!(out, "\n{}", theme.head(&cause.title))?;
+            write_lines(width, &cause.lines, out)?;
         }
-        for (n, note) in self.diagnosis.of(Status::Noted).enumerate() {
-            if n == 0 {
-                writeln!(text.out)?;
-            }
-            let Verdict { rule, text: what, advice, .. } = note;
-            text.labelled("note", &format!("{rule}: {what}. {}", capital(advice)))?;
-        }
-        self.times(&mut text)?;
-        self.next(&mut text)?;
-        for (head, rows) in shown.others.iter().filter(|(_, rows)| look.detail && !rows.is_empty())
+        for (n, Verdict { rule, text, advice, .. }) in self.diagnosis.of(Status::Noted).enumerate()
         {
-            text.head(head)?;
-            rows.iter()
-                .try_for_each(|[rule, of, why]| text.plain(&format!("  {rule} {of}: {why}")))?;
+            write!(out, "{}", if n == 0 { "\n" } else { "" })?;
+            let note = line("note", format!("{rule}: {text}. {}", capital(advice)));
+            write_lines(width, &[note], out)?;
         }
-        writeln!(text.out)?;
-        if let Some(options) = self.facts.selection.text() {
-            text.plain(&format!("Selected by {options}."))?;
+        self.times(look, out)?;
+        if *outcome != Outcome::Unknown {
+            writeln!(out)?;
+            write_lines(width, &self.next(detail), out)?;
         }
-        write!(text.out, "{}", self.header.text(look.theme, look.width))
+        for (head, rows) in shown.others.iter().filter(|(_, rows)| detail && !rows.is_empty()) {
+            writeln!(out, "\n{}", theme.head(head))?;
+            let row = |[rule, of, why]: &[String; 3]| line("", format!("  {rule} {of}: {why}"));
+            write_lines(width, &rows.iter().map(row).collect::<Vec<_>>(), out)?;
+        }
+        writeln!(out)?;
+        let selected = self.facts.selection.text();
+        let selected = selected.map(|options| line("", format!("Selected by {options}.")));
+        write_lines(width, selected.as_slice(), out)?;
+        write!(out, "{}", self.header.text(theme, width))
     }
 
     /// What a verdict shows, with labels.
     fn lines(&self, verdict: &Verdict) -> Vec<Evidence> {
-        let line = |name: &str, value: String| Evidence { name: name.into(), value };
-        let evidence =
-            |label: &'static str| verdict.evidence.iter().filter(move |e| e.name == label).cloned();
-        let others = verdict.evidence.iter().filter(|e| !LABELS.contains(&&*e.name));
-        let found = (!self.diagnosis.says(&verdict.text)).then(|| verdict.text.clone());
-        let mut all = Vec::from_iter(found.map(|text| line("found", text)));
-        all.extend(evidence("impact"));
-        all.extend(others.map(|e| line("seen by", format!("{}: {}", e.name, e.value))));
-        all.extend(evidence("when"));
-        all.extend(verdict.who.text().map(|text| line("who", text)));
-        all.extend(verdict.who.cgroups_text().map(|text| line("cgroup", text)));
-        all.extend(evidence("setting"));
+        let is_new = !self.diagnosis.says(&verdict.text);
+        let evidence = verdict.evidence.iter().map(|e| match LABELS.contains(&&*e.name) {
+            true => e.clone(),
+            false => line("seen by", format!("{}: {}", e.name, e.value)),
+        });
+        let mut all = vec![line("found", if is_new { &*verdict.text } else { "" })];
+        all.extend(evidence);
+        all.push(line("who", verdict.who.text()));
+        all.push(line("cgroup", listed(&verdict.who.cgroups)));
         all.push(line("fix", capital(&verdict.advice)));
-        all.extend(verdict.risk.map(|risk| line("risk", capital(risk))));
+        all.push(line("risk", capital(verdict.risk.unwrap_or_default())));
+        all.retain(|line| !line.value.is_empty());
+        all.sort_by_key(|line| LABELS.iter().position(|label| *label == line.name));
         all
     }
 
@@ -164,14 +158,13 @@ impl DiagnosisView<'_> {
     }
 
     /// Where the time went: a line for each class.
-    fn times(&self, text: &mut Printer<'_>) -> io::Result<()> {
-        let Look { theme, width, detail } = text.look;
+    fn times(&self, look: Look, out: &mut dyn Write) -> io::Result<()> {
         let classes = &self.facts.classes.all;
         if classes.is_empty() {
             return Ok(());
         }
-        writeln!(text.out)?;
-        let shown = if detail { classes.len() } else { CLASSES };
+        writeln!(out)?;
+        let shown = if look.detail { classes.len() } else { CLASSES };
         let mut table = Table::default();
         for own in classes.iter().take(shown) {
             let share = |stages| self.facts.share(self.facts.of_class(own), stages).range();
@@ -185,77 +178,69 @@ impl DiagnosisView<'_> {
                 ("DEVICE", share(Stages::AT_DEVICE)),
             ]);
         }
-        table.write(theme, width, text.out)?;
-        if classes.len() > shown {
-            let more = classes.len() - shown;
-            let what = if more == 1 { "class" } else { "classes" };
-            text.plain(&format!("{more} more {what} of commands (-v)"))?;
-        }
+        table.write(look.theme, look.width, out)?;
+        let more = match classes.len().saturating_sub(shown) {
+            0 => None,
+            1 => Some("1 more class of commands (-v)".into()),
+            more => Some(format!("{more} more classes of commands (-v)")),
+        };
         let ctrls: BTreeSet<u32> = classes.iter().map(|c| c.class.ctrl).collect();
-        for ctrl in ctrls {
-            if let Some(joined) = self.facts.joined(ctrl) {
-                text.plain(&format!("nvme{ctrl}: {joined}"))?;
-            }
-        }
-        Ok(())
+        let joined = |ctrl| Some(format!("nvme{ctrl}: {}", self.facts.joined(ctrl)?));
+        let lines = more.into_iter().chain(ctrls.into_iter().filter_map(joined));
+        write_lines(look.width, &lines.map(|text| line("", text)).collect::<Vec<_>>(), out)
     }
 
     /// What to do next, and what was not judged.
-    fn next(&self, text: &mut Printer<'_>) -> io::Result<()> {
-        if self.diagnosis.outcome == Outcome::Unknown {
-            return Ok(());
-        }
-        writeln!(text.out)?;
-        let causes = || self.diagnosis.causes();
-        match (self.diagnosis.outcome, self.facts.classes.all.first()) {
-            (Outcome::Cause, _) if causes().any(|v| v.share.is_some()) => {
+    fn next(&self, detail: bool) -> Vec<Evidence> {
+        let mut lines = Vec::new();
+        let has_share = self.diagnosis.causes().any(|v| v.share.is_some());
+        match (self.diagnosis.outcome, &self.facts.expectation, self.facts.classes.all.first()) {
+            (Outcome::Cause, ..) if has_share => {
                 let before = self.header.file.as_ref().map_or("before.nvd", |file| file.as_str());
-                text.labelled(
-                    "check",
-                    &format!("Record again after a change, then: nvme-deep diff {before} after.nvd"),
-                )?;
+                let text =
+                    format!("Record again after a change, then: nvme-deep diff {before} after.nvd");
+                lines.push(line("check", text));
             }
-            (Outcome::Nothing, Some(own)) if matches!(self.facts.expectation, Expectation::None) => text.plain(&format!(
+            (Outcome::Nothing, Expectation::None, Some(own)) => lines.push(line("", format!(
                 "If {} is too slow, look at the device or what is behind it (hypervisor, array, provider). To have that \
                  judged: --expect 200us or --baseline good.nvd.",
                 nanos(own.p50_ns as f64)
-            ))?,
+            ))),
             _ => {}
         }
         if let Some(why) = obstacle(self.facts, Subject::Machine) {
-            return text.plain(&format!("Not checked: other causes ({why})."));
+            lines.push(line("", format!("Not checked: other causes ({why}).")));
+            return lines;
         }
-        let open = self.not_checked();
-        if !open.is_empty() {
-            text.plain(&format!("Not checked: {}.", open.join("; ")))?;
-        }
+        let open = self.not_checked().join("; ");
         let few = self.facts.classes.subjects().filter_map(|subject| {
             let why = obstacle(self.facts, subject)?;
             Some(format!("{} ({why})", self.facts.subject_name(subject)))
         });
-        let few = first_of(few);
-        if !few.is_empty() {
-            text.plain(&format!("Other causes were not checked: {few}."))?;
-        }
         let is_out = |v: &Verdict| matches!(v.status, Status::RuledOut | Status::NotPresent);
         let of = |id| self.diagnosis.verdicts.iter().filter(move |v| v.rule == id);
         let out = RULES.iter().filter(|rule| of(rule.id).all(is_out)).count();
-        let hint = if text.look.detail { "" } else { " (-v)" };
-        if out == 0 {
-            return Ok(());
+        let out = if out > 0 { counted(out as u64, "other cause") } else { String::new() };
+        let hint = if detail { "" } else { " (-v)" };
+        for (head, text, end) in [
+            ("Not checked", open, "."),
+            ("Other causes were not checked", first_of(few), "."),
+            ("Ruled out", out, &format!("{hint}.")),
+        ] {
+            if !text.is_empty() {
+                lines.push(line("", format!("{head}: {text}{end}")));
+            }
         }
-        text.plain(&format!("Ruled out: {}{hint}.", counted(out as u64, "other cause")))
+        lines
     }
 
     /// The rules that could not judge subjects of many commands: with the reason, or the option.
     fn not_checked(&self) -> Vec<String> {
         let (mut lacking, mut others) = (Vec::new(), Vec::new());
         for rule in RULES.iter() {
-            let open = [Status::NotObserved, Status::Inconclusive].into_iter().find_map(|status| {
-                self.diagnosis
-                    .of(status)
-                    .find(|v| v.rule == rule.id && obstacle(self.facts, v.of).is_none())
-            });
+            let is_open = |v: &&Verdict| v.rule == rule.id && obstacle(self.facts, v.of).is_none();
+            let open = |status| self.diagnosis.of(status).find(is_open);
+            let open = open(Status::NotObserved).or_else(|| open(Status::Inconclusive));
             let Some(verdict) = open else { continue };
             match verdict.status {
                 Status::NotObserved if verdict.text == FULL => lacking.push(rule.id.to_owned()),
@@ -277,33 +262,24 @@ fn capital(text: &str) -> String {
     first.into_iter().chain(chars).collect()
 }
 
-#[derive(Serialize)]
-struct Line<'a> {
-    file: &'a Option<Text>,
-    kernel: &'a Option<Text>,
-    #[serde(flatten)]
-    diagnosis: &'a Diagnosis,
-    whole: bool,
-    covers_s: f64,
-    commands: u64,
-    machine: Option<&'a MachineInfo>,
-}
-
 impl DiagnosisView<'_> {
     /// Writes it as one JSON object.
     ///
     /// # Errors
     /// Errors of the writer.
     pub fn json(&self, out: &mut dyn Write) -> io::Result<()> {
-        let object = Line {
-            file: &self.header.file,
-            kernel: &self.header.kernel,
-            diagnosis: self.diagnosis,
-            whole: !self.facts.is_cut,
-            covers_s: self.facts.covers.as_secs_f64(),
-            commands: self.facts.commands.seen,
-            machine: self.facts.machine.as_ref(),
-        };
+        let Self { facts, header, diagnosis } = self;
+        let object = json!({
+            "file": header.file,
+            "kernel": header.kernel,
+            "outcome": diagnosis.outcome,
+            "headline": diagnosis.headline,
+            "verdicts": diagnosis.verdicts,
+            "whole": !facts.is_cut,
+            "covers_s": facts.covers.as_secs_f64(),
+            "commands": facts.commands.seen,
+            "machine": facts.machine,
+        });
         typed_line("diagnosis", &object, out)
     }
 }

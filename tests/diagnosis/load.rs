@@ -448,6 +448,9 @@ impl Run {
             collector.event(event);
         }
         collector.activity(self.activity);
-        collector.finish(self.covers, Some(accuracy), self.expectation)
+        let facts = &mut collector.facts;
+        (facts.covers, facts.accuracy) = (self.covers, Some(accuracy));
+        facts.expectation = self.expectation;
+        collector.finish()
     }
 }

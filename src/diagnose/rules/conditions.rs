@@ -2,10 +2,10 @@
 //! Conditions that coincide with longer times.
 
 use super::incidents::queues;
-use super::{Case, Condition, FULL, RULE, Rule, not_observed};
+use super::{Case, FULL, RULE, Rule, not_observed};
 use crate::diagnose::affected::joined;
 use crate::diagnose::command::{Command, LONG_NS};
-use crate::diagnose::compare::{NEEDED, median};
+use crate::diagnose::compare::{NEEDED, quantile};
 use crate::diagnose::facts::Stages;
 use crate::diagnose::verdict::{
     MOST, Reason, Scope, Share, Status, Subject, Verdict, absent, needs, open, out,
@@ -24,15 +24,13 @@ const DISCARDS: [u8; 2] = [8, 9];
 /// Commands that are themselves a cause have this share of the time.
 const ALONE: f64 = 0.3;
 pub const SUBMISSION: Stages = Stages::MAP.with(Stages::SUBMIT);
-/// What most conditions have in common.
-const CONDITION: Condition =
-    Condition { stages: Stages::ALL, least: 0.1, sides: ["", ""], follows: false };
+/// Most conditions explain this part of the time, at least.
+const LEAST: f64 = 0.1;
 
 pub const RULES: &[Rule] = &[
     Rule {
         id: "few-queues",
         check: few_queues,
-        found: "fewer queues than CPUs, and map and submit take longer beside another CPU's submission to the queue",
         text: "CPUs wait for each other to submit: {name} has {queues} I/O queues for {cpus} CPUs",
         advice: "give the controller a queue for each CPU (QEMU: `-device nvme,max_ioqpairs=N`; cloud: a larger instance)",
         ..RULE
@@ -40,8 +38,6 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "doorbell-exit",
         check: doorbell_exit,
-        found: "the controller is emulated by a virtual machine monitor, and submit has most of the time, or takes \
-                longer if the doorbell is rung than if it is elided",
         text: "The doorbells of {name} take long: each one is an exit to the hypervisor",
         advice: "use a controller with shadow doorbells (QEMU 7.1 and later has them) and ioeventfd (`-device \
                  nvme,ioeventfd=on`), or submit several commands at a time",
@@ -50,16 +46,14 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "remote-completion",
         check: remote_completion,
-        found: "complete and end take longer on another CPU than the submitting one",
         text: "Commands of {disk} take longer to complete on another CPU than the submitting one",
-        advice: "`echo 2 > /sys/block/{disk}/queue/rq_affinity`, or give each CPU a queue",
+        advice: "`echo 2 > /sys/block/{disk}/queue/rq_affinity` (if it is not 2 already), or give each CPU a queue",
         risk: "an interrupt to the submitting CPU for each completion",
         ..RULE
     },
     Rule {
         id: "softirq",
         check: softirq,
-        found: "device and irq take longer if the interrupt comes in a soft interrupt",
         text: "Commands of {name} take longer if their interrupt comes in a soft interrupt",
         advice: "move that load (affinity of the network's interrupts, RPS) or the queue's interrupt to other CPUs",
         ..RULE
@@ -67,9 +61,7 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "idle-vcpu-wake",
         check: idle_vcpu_wake,
-        found: "device takes longer if the CPU is idle, on CPUs without our timer",
-        text: "Commands of {name} take longer while the CPU is idle: waking the virtual CPU, or a device that saves \
-               power, costs that time",
+        text: "Commands of {name} take longer while the CPU is idle: waking it, or a device that saves power, takes time",
         advice: "let the guest poll before it halts (`modprobe cpuidle_haltpoll`), or the host (kvm.halt_poll_ns); or \
                  use polled queues (nvme.poll_queues)",
         risk: "polling CPUs use power, and take it from other guests",
@@ -78,7 +70,6 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "flush-cost",
         check: flush_cost,
-        found: "flushes have 30% of the time, or writes take longer beside them",
         text: "Flushes take {share} of the time on {name}",
         advice: "let the application flush less often (group commits); where losing the last writes is acceptable, or \
                  the cache survives a power cut: `echo \"write through\" > /sys/block/{disk}/queue/write_cache`",
@@ -89,8 +80,6 @@ pub const RULES: &[Rule] = &[
         id: "fua-cost",
         scope: Scope::Disk,
         check: fua_cost,
-        found: "writes with FUA take longer than those without it. A note, if every write carries FUA, they have 30% of \
-                the time, and take three times as long as reads",
         text: "Writes to {name} with FUA (O_DSYNC) bypass the device's write cache: they take {times} times as long",
         advice: "let the application make fewer writes durable one by one (group commits, fdatasync after several \
                  writes); a device whose cache survives a power cut does FUA writes as fast as others",
@@ -100,10 +89,8 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "discard-storm",
         check: discard_storm,
-        found: "reads or writes take longer beside discards (Dataset Management, Write Zeroes)",
         text: "Discards on {from} slow down the commands of {disk}: they take {times} times as long",
-        advice: "mount without `discard` and run fstrim at quiet times; limit one discard by \
-                 /sys/block/{from}/queue/discard_max_bytes",
+        advice: "mount without `discard` and run fstrim at quiet times; lower /sys/block/{from}/queue/discard_max_bytes",
         risk: "blocks are returned to the device later",
         ..RULE
     },
@@ -111,7 +98,6 @@ pub const RULES: &[Rule] = &[
         id: "unaligned",
         scope: Scope::Disk,
         check: unaligned,
-        found: "device takes longer off the physical blocks",
         text: "Commands of {name} that are not aligned to its physical blocks take longer",
         advice: "align partitions and file systems to the physical block size",
         ..RULE
@@ -124,12 +110,10 @@ fn few_queues(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
     const CLOSE_NS: u64 = 20_000;
     let (facts, ctrl) = (case.facts, case.ctrl());
     let machine = facts.machine.as_ref().ok_or_else(|| needs(FULL))?;
-    // of the PCI driver
-    let polled = machine.poll_queues.filter(|_| facts.fabric(ctrl).is_none()).unwrap_or(0);
-    let count = case.controller().and_then(|c| c.io_queues).map(|n| n.saturating_sub(polled));
-    let Some((count, cpus)) = count.zip(machine.cpus) else {
-        return Err(open("the number of queues or CPUs is not known"));
-    };
+    let all = case.controller().and_then(|c| c.io_queues);
+    let count = facts.first_polled(ctrl).map(|first| first - 1).or(all);
+    let numbers = count.zip(machine.cpus);
+    let (count, cpus) = numbers.ok_or_else(|| open("the number of queues or CPUs is not known"))?;
     if count == 0 || count >= cpus {
         return Err(absent("each CPU has a queue"));
     }
@@ -137,13 +121,13 @@ fn few_queues(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
     if facts.is_thinned(ctrl) {
         return Err(open("needs every command in memory: fewer, or a shorter run"));
     }
-    let key = |c: &Command| (c.qid, c.cid, c.setup_ns);
+    let key = |c: &Command| (c.at.qid, c.at.cid, c.setup_ns);
     let mut shared = HashSet::new();
     for queue in queues(facts, ctrl) {
         // the median time. Each command's own would be wrong: a long one meets more others, whether or not
         // it waits for them
         let times = queue.iter().map(|c| c.time_bounds(SUBMISSION).0);
-        let window_ns = median(times).unwrap_or(0).max(CLOSE_NS);
+        let window_ns = quantile(times, 0.5).unwrap_or(0).max(CLOSE_NS);
         for (n, command) in queue.iter().enumerate() {
             let ends = command.setup_ns + window_ns;
             let next = queue[n + 1..].iter().take_while(|c| c.setup_ns <= ends);
@@ -154,8 +138,8 @@ fn few_queues(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
     verdict.name("queues", count);
     verdict.name("cpus", cpus);
     let sides = ["commands beside another CPU's on their queue", "alone"];
-    let condition = Condition { stages: SUBMISSION, sides, ..CONDITION };
-    case.longer(verdict, condition, |c| Some(shared.contains(&key(c))))
+    case.longer(verdict, SUBMISSION, LEAST, sides, |c| Some(shared.contains(&key(c))))?;
+    Ok(())
 }
 
 /// Whether the doorbell was rung, on a controller whose doorbells exit to a hypervisor.
@@ -165,33 +149,27 @@ fn doorbell_exit(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
     let share = case.share(Stages::SUBMIT);
     let is_large = share.reaches(MOST);
     // if no doorbell was elided, only the share can decide
-    if share.most < CONDITION.least || (is_large == Some(false) && !case.commands().any(is_elided))
-    {
-        return Err(out(format!("submit has {} of the time", share.text())));
+    let is_small = is_large == Some(false) && !case.commands().any(is_elided);
+    if share.most < LEAST || is_small {
+        return Err(out(Stages::SUBMIT.have(share)));
     }
     case.needs_pci("has no doorbells")?;
     match case.controller().map(|c| c.class) {
         _ if case.facts.is_metal() => return Err(absent("there is no hypervisor")),
         Some(Class::Passthrough | Class::Physical | Class::Cloud) => {
-            let why = "the doorbells of this controller go to hardware: they do not exit";
-            return Err(absent(why));
+            return Err(absent("its doorbells go to hardware: they do not exit"));
         }
-        // elided doorbells are no exits
         Some(Class::Emulated) if case.commands().all(is_elided) => {
             return Err(out("no doorbell was rung: the shadow doorbells elided all"));
         }
         Some(Class::Emulated) => {}
-        _ => {
-            let why = "whether the doorbells of this controller exit to a hypervisor is not known";
-            return Err(open(why));
-        }
+        _ => return Err(open("whether its doorbells exit to a hypervisor is not known")),
     }
     if is_large == Some(true) {
         verdict.has_share(share, Stages::SUBMIT);
     } else {
         let sides = ["commands whose doorbell was rung", "elided"];
-        let condition = Condition { stages: Stages::SUBMIT, sides, ..CONDITION };
-        case.longer(verdict, condition, is_rung)?;
+        case.longer(verdict, Stages::SUBMIT, LEAST, sides, is_rung)?;
     }
     if case.shadow_doorbells(verdict) == Some(true) {
         verdict.advice = "let the device wait longer before it asks for doorbells (its polling time), or submit several \
@@ -204,12 +182,7 @@ fn doorbell_exit(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
 fn remote_completion(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
     let stages = Stages::COMPLETE.with(Stages::END);
     let sides = ["remote completions", "local completions"];
-    let condition = Condition { stages, sides, ..CONDITION };
-    case.longer(verdict, condition, |c| Some(c.submit_cpu? != c.end_cpu?))?;
-    let mut disks = case.controller().into_iter().flat_map(|c| &c.disks);
-    if disks.any(|d| d.rq_affinity == Some(2)) {
-        verdict.advice = "give each CPU a queue, so that its commands complete on it".into();
-    }
+    case.longer(verdict, stages, LEAST, sides, |c| Some(c.submit_cpu? != c.end_cpu?))?;
     Ok(())
 }
 
@@ -228,38 +201,34 @@ fn seen(case: &Case<'_>, of: fn(Conditions) -> Option<bool>, what: &str) -> Resu
 fn softirq(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
     seen(case, Conditions::in_softirq, "soft interrupts")?;
     let sides = ["completions in a soft interrupt", "outside one"];
-    let condition = Condition { stages: Stages::AT_DEVICE, sides, ..CONDITION };
-    case.longer(verdict, condition, |c| c.conditions.in_softirq())
+    case.longer(verdict, Stages::AT_DEVICE, LEAST, sides, |c| c.conditions.in_softirq())?;
+    Ok(())
 }
 
 fn idle_vcpu_wake(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
     seen(case, Conditions::cpu_idle, "whether CPUs were idle")?;
-    let condition = Condition {
-        stages: Stages::DEVICE,
-        least: 0.15,
-        sides: ["commands that found the CPU idle", "that found it busy"],
-        follows: true,
-    };
     // a command that took far longer than others leaves its CPU idle, and is judged by other rules
-    let is_idle = |c: &Command| (c.since_begin() < LONG_NS).then(|| c.conditions.cpu_idle())?;
-    if let Err(Reason(status, text)) = case.longer(verdict, condition, is_idle) {
-        // our own timer may have kept CPUs from deep idle states that commands found idle
-        let has_timer = |cpu: u16, at_ns| case.facts.gaps.has_timer(cpu.into(), (at_ns, at_ns));
-        let is_disturbed = case.commands().any(|c| {
-            c.end_cpu.is_some_and(|cpu| has_timer(cpu, c.end_ns))
-                && c.conditions.cpu_idle() == Some(true)
-        });
-        return Err(match status {
-            Status::RuledOut if is_disturbed => open(format!(
-                "{text}; but the timers that find gaps (1 kHz) kept the CPUs that complete the commands from deep idle states"
-            )),
-            status => Reason(status, text),
-        });
-    }
+    let is_idle = |c: &Command| (c.at.time_ns() < LONG_NS).then(|| c.conditions.cpu_idle())?;
+    let sides = ["commands that found the CPU idle", "that found it busy"];
+    let found = case.longer(verdict, Stages::DEVICE, 0.15, sides, is_idle);
+    let found = found.and_then(|found| match found.may_cause {
+        true => Ok(()),
+        false => Err(out("the CPU is idle because commands take long: the fastest ones do not take longer then, or \
+                          those beside them take as long")),
+    });
+    // our own timer may have kept CPUs from deep idle states that commands found idle
+    let has_timer = |cpu: u16, at_ns| case.facts.gaps.has_timer(cpu.into(), (at_ns, at_ns));
+    let is_disturbed = |c: &Command| {
+        c.conditions.cpu_idle() == Some(true)
+            && c.end_cpu.is_some_and(|cpu| has_timer(cpu, c.at.end_ns))
+    };
+    found.map_err(|reason| match reason {
+        Reason(Status::RuledOut, text) if case.commands().any(is_disturbed) => open(format!(
+            "{text}; but the timers that find gaps (1 kHz) kept the CPUs that complete the commands from deep idle states"
+        )),
+        reason => reason,
+    })?;
     if case.facts.is_metal() {
-        verdict.text = "Commands of {name} take longer while the CPU is idle: leaving a deep C-state, or a device that \
-                        saves power, costs that time"
-            .into();
         verdict.advice = "keep CPUs out of deep C-states (hold /dev/cpu_dma_latency open with 0, as `tuned-adm profile \
                           latency-performance` does, or intel_idle.max_cstate=1), and the device out of its own \
                           (/sys/class/nvme/{name}/power/pm_qos_latency_tolerance_us)"
@@ -275,11 +244,11 @@ fn idle_vcpu_wake(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> 
 fn overlaps<'f>(case: &Case<'f>, codes: &[u8]) -> impl Fn(&Command) -> bool + use<'f> {
     let facts = case.facts;
     let own = facts.of(Subject::Controller(case.ctrl())).filter(|c| codes.contains(&c.code()));
-    let merged = joined(own.map(|c| (c.begin_ns, c.end_ns)), 0);
+    let merged = joined(own.map(|c| (c.at.begin_ns, c.at.end_ns)), 0);
     move |command| {
         let median_ns = facts.classes.get(command.class).map_or(0, |c| c.begun_p50_ns);
-        let next = merged.partition_point(|(_, end)| *end < command.begin_ns);
-        merged.get(next).is_some_and(|(begin, _)| *begin <= command.begin_ns + median_ns)
+        let next = merged.partition_point(|(_, end)| *end < command.at.begin_ns);
+        merged.get(next).is_some_and(|(begin, _)| *begin <= command.at.begin_ns + median_ns)
     }
 }
 
@@ -316,8 +285,9 @@ fn flush_cost(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
     let is_large = share.reaches(ALONE) == Some(true);
     verdict.share = is_large.then_some(share);
     let meets = overlaps(case, &[FLUSH]);
-    let condition = Condition { sides: ["writes beside a flush", "without one"], ..CONDITION };
-    let found = case.longer(verdict, condition, |c| (c.code() == WRITE).then(|| meets(c)));
+    let sides = ["writes beside a flush", "without one"];
+    let is_beside = |c: &Command| (c.code() == WRITE).then(|| meets(c));
+    let found = case.longer(verdict, Stages::ALL, LEAST, sides, is_beside);
     if !is_large {
         found?;
         verdict.text =
@@ -334,13 +304,14 @@ fn fua_cost(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
         return Err(absent("no write with FUA"));
     }
     let share = own_share(case, verdict, "writes with FUA", |c| c.is_fua);
-    let condition = Condition { sides: ["writes with FUA", "without it"], ..CONDITION };
-    let found = case.longer(verdict, condition, |c| (c.code() == WRITE).then_some(c.is_fua));
+    let sides = ["writes with FUA", "without it"];
+    let is_fua = |c: &Command| (c.code() == WRITE).then_some(c.is_fua);
+    let found = case.longer(verdict, Stages::ALL, LEAST, sides, is_fua);
     if let Err(reason) = found {
         // if every write carries FUA, nothing shows what it costs: a note, if they take far longer than reads
         let median_of = |holds: fn(&Command) -> bool| {
-            let own = case.commands().filter(|c| holds(c)).map(Command::since_begin);
-            (own.clone().count() as u64 >= NEEDED).then(|| median(own))?.map(|ns| ns as f64)
+            let own = case.commands().filter(|c| holds(c)).map(|c| c.at.time_ns());
+            (own.clone().count() as u64 >= NEEDED).then(|| quantile(own, 0.5))?.map(|ns| ns as f64)
         };
         let has_others = case.commands().any(|c| c.code() == WRITE && !c.is_fua);
         let medians = median_of(|c| c.is_fua).zip(median_of(|c| c.code() == READ));
@@ -369,9 +340,9 @@ fn discard_storm(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
     }
     let meets = overlaps(case, &DISCARDS);
     let sides = ["commands beside a discard", "without one"];
-    let condition = Condition { least: 0.15, sides, ..CONDITION };
+    let is_beside = |c: &Command| c.is_read_or_write().then(|| meets(c));
     // commands beside a discard that was left out are among those without one
-    case.longer(verdict, condition, |c| c.is_read_or_write().then(|| meets(c)))
+    case.longer(verdict, Stages::ALL, 0.15, sides, is_beside)
         .map_err(|reason| case.needs_all().err().unwrap_or(reason))?;
     verdict.name("from", disk_of(case, &DISCARDS));
     Ok(())
@@ -386,9 +357,9 @@ fn unaligned(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
         return Err(absent("physical blocks are no larger than logical ones"));
     }
     let sides = ["commands off the physical blocks", "on them"];
-    let condition = Condition { stages: Stages::DEVICE, sides, ..CONDITION };
-    case.longer(verdict, condition, |c| {
-        let begin = c.blocks.filter(|_| c.is_read_or_write())?.0.checked_mul(logical)?;
+    case.longer(verdict, Stages::DEVICE, LEAST, sides, |c| {
+        let begin = c.at.blocks.filter(|_| c.is_read_or_write())?.0.checked_mul(logical)?;
         Some(begin % physical != 0 || u64::from(c.bytes) % physical != 0)
-    })
+    })?;
+    Ok(())
 }

@@ -18,6 +18,9 @@ use crate::nvme::log::EbsStats;
 use crate::units::{nanos, percent, size_text};
 use std::collections::BTreeMap;
 
+/// The stages in which data are mapped, copied and unmapped, and their share of the time.
+const COPIES: Stages = Stages::MAP.with(Stages::COMPLETE).with(Stages::END);
+const COPYING: f64 = 0.2;
 /// Fewest bios for a verdict on the time above NVMe.
 const ENOUGH: u64 = 200;
 /// The bios of at least this part of the reads and writes must be observed. For the rest, the waits below
@@ -30,7 +33,6 @@ pub const RULES: &[Rule] = &[
         tier: Tier::Machine,
         scope: Scope::Machine,
         check: vcpu_stolen,
-        found: "10% of the CPU time is stolen (5%: a note), or gaps have 20% of the time of timers and of commands",
         text: "The virtual CPUs did not run for {share} of the time: the host is busy, or the virtual machine monitor \
                stalls",
         advice: "give the machine CPUs of its own on the host (fewer guests, pinning, no CPU limit); if the host is \
@@ -42,7 +44,6 @@ pub const RULES: &[Rule] = &[
         tier: Tier::Above,
         scope: Scope::Machine,
         check: above_nvme,
-        found: "bios of a device mapper or md disk spend 30% of their time above NVMe",
         text: "Bios on {upper} wait {above} of {mean} above NVMe",
         advice: "find the layer that adds the time. dm-crypt queues its work: `cryptsetup refresh --perf-no_read_workqueue \
                  --perf-no_write_workqueue NAME` turns that off; RAID computes parity, updates its bitmap and resyncs; \
@@ -53,7 +54,6 @@ pub const RULES: &[Rule] = &[
         id: "split",
         scope: Scope::Disk,
         check: split,
-        found: "a note: 1.5 commands and more for each request. Its cost is not measured",
         text: "Requests of {name} are split: {times} commands for each",
         advice: "compare the sizes of requests with /sys/block/{name}/queue/max_hw_sectors_kb",
         ..RULE
@@ -62,7 +62,6 @@ pub const RULES: &[Rule] = &[
         id: "bounce",
         scope: Scope::Machine,
         check: bounces,
-        found: "a bounce buffer for every second command, and map, complete and end have 20% of the time",
         text: "Data are copied through bounce buffers (swiotlb) on their way to the device: {share} of the time",
         advice: "remove `swiotlb=force`, unless the guest is encrypted and needs it; fewer bytes bounce less",
         risk: "a device without an IOMMU can then write to all of the guest's memory",
@@ -71,8 +70,6 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "iommu",
         check: mappings,
-        found: "an IOMMU mapping for every second command, map, complete and end have 20% of the time, and the \
-                controller's group is not of type `identity`",
         text: "Each command of {name} maps and unmaps its data in the IOMMU: {share} of the time",
         advice: "boot with iommu.strict=0 (lazy invalidation), or with iommu.passthrough=1",
         risk: "lazy: a device can use a stale mapping for some milliseconds; passthrough: it can access all memory",
@@ -81,16 +78,13 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "one-irq-cpu",
         check: one_irq_cpu,
-        found: "one CPU completes 95% of what several submit; irq, complete and end have 30% of the time",
         text: "CPU {cpu} completes the commands that all CPUs submit to {name}",
-        advice: "give the controller more interrupt vectors (QEMU: `-device nvme,msix_qsize=N`), or move other work \
-                 away from CPU {cpu}",
+        advice: "give the controller more interrupt vectors (QEMU: `-device nvme,msix_qsize=N`), or relieve CPU {cpu}",
         ..RULE
     },
     Rule {
         id: "not-polling",
         check: not_polling,
-        found: "a note: polled queues that no command uses",
         text: "{name} has polled queues ({polled} of {queues}), and no command used them",
         advice: "submit with RWF_HIPRI or io_uring's IOPOLL (fio: hipri=1), or remove nvme.poll_queues",
         ..RULE
@@ -99,8 +93,6 @@ pub const RULES: &[Rule] = &[
         id: "thermal",
         tier: Tier::Limit,
         check: thermal,
-        found: "with `--log`: the device was slower because of its temperature for 5% of the run (SMART). A temperature \
-                beyond a threshold alone is a note",
         text: "{name} was slower for {share} of the run because of its temperature",
         advice: "cool it (or its host), and watch its temperature under load (`nvme smart-log /dev/{name}`)",
         ..RULE
@@ -109,9 +101,6 @@ pub const RULES: &[Rule] = &[
         id: "rate-cap",
         tier: Tier::Limit,
         check: rate_cap,
-        found: "the rate stays the same while submissions change the number in flight by half and more, and completions \
-                vary at most half as much as independent ones ([more](dev/diagnose.md)). Or, with `--log`, an EBS volume counts \
-                5% of the time beyond a limit. Not judged if `throttle` has 30% of the time",
         text: "{name} does no more than {limit}: a limit, or a saturated device",
         advice: "compare with the limits that the provider states (IOPS and throughput of the volume and of the instance), \
                  and raise them; or submit fewer commands at a time, so that each waits less",
@@ -121,8 +110,6 @@ pub const RULES: &[Rule] = &[
         id: "device",
         tier: Tier::Limit,
         check: device,
-        found: "with `--expect` or `--baseline`: commands are slower than expected, device and irq have most of their \
-                time, and no other cause explains it",
         text: "{name} is slower than expected: {median}, expected {expected}; {share} of the time is the device's, or \
                its backend's",
         advice: "{behind}",
@@ -135,9 +122,7 @@ fn vcpu_stolen(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
     const NOTED: f64 = 0.05;
     const STOLEN: f64 = 0.1;
     let facts = case.facts;
-    let Some((passed_ns, counted)) = &facts.activity else {
-        return Err(needs(FULL));
-    };
+    let (passed_ns, counted) = facts.activity.as_ref().ok_or_else(|| needs(FULL))?;
     let whole = (counted.at_ns.saturating_sub(*passed_ns), counted.at_ns);
     let sum = |of: &dyn Fn(&CpuActivity) -> u64| counted.cpus.iter().map(of).sum::<u64>() as f64;
     let timed = sum(&|cpu| facts.gaps.timed_ns(cpu.cpu, whole));
@@ -145,7 +130,7 @@ fn vcpu_stolen(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
         sum(&|cpu| cpu.steal_ns) / (*passed_ns as f64 * counted.cpus.len() as f64).max(1.0);
     let in_gaps = (sum(&|cpu| cpu.gap_ns) / timed.max(1.0)).min(1.0);
     // gaps while no command was in flight delay none
-    let span = |c: &Command| (c.begin_ns, c.end_ns);
+    let span = |c: &Command| (c.at.begin_ns, c.at.end_ns);
     let cpu = |c: &Command| u32::from(c.end_cpu.unwrap_or(u16::MAX));
     let timed_commands = || case.commands().filter(|c| facts.gaps.has_timer(cpu(c), span(c)));
     let away = facts.sum(timed_commands(), |c| facts.gaps.within(cpu(c), span(c)));
@@ -155,16 +140,17 @@ fn vcpu_stolen(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
         false => "not observed".into(),
     };
     let is_away = in_gaps.min(of_commands) >= AWAY;
+    if timed + stolen <= 0.0 {
+        return Err(open("neither steal nor gaps in the timers were observed"));
+    }
     if stolen < NOTED && !is_away {
-        return Err(match timed > 0.0 || stolen > 0.0 {
-            true => absent(format!("steal {}, gaps in the timers {gaps}", percent(stolen))),
-            false => open("neither steal nor gaps in the timers were observed"),
-        });
+        return Err(absent(format!("steal {}, gaps in the timers {gaps}", percent(stolen))));
     }
     verdict.explains(stolen.max(in_gaps.min(of_commands)));
-    let impact =
-        "the times of all stages, above all DEVICE, include the time when the CPUs did not run";
-    verdict.shows("impact", impact);
+    verdict.shows(
+        "impact",
+        "the times of all stages, above all DEVICE, include the time when the CPUs did not run",
+    );
     verdict.shows("steal", percent(stolen));
     verdict.shows("gaps in the timers", gaps);
     if facts.is_metal() {
@@ -188,18 +174,16 @@ fn vcpu_stolen(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
 /// nanoseconds.
 fn times(facts: &Facts, group: &[&UpperDisk]) -> (u64, u64, f64, f64) {
     let counted = facts.counted(|a| a.upper.as_deref()).unwrap_or_default();
-    let own = || counted.iter().filter(|bios| group.iter().any(|upper| upper.name == bios.name));
+    let (mut bios, mut longest, mut all) = (0, 0, 0.0);
+    for own in counted.iter().filter(|own| group.iter().any(|upper| upper.name == own.name)) {
+        (bios, longest, all) = (bios + own.bios, own.max_ns.max(longest), all + own.sum_ns as f64);
+    }
     let below = facts.classes.all.iter().filter(|own| {
         let path = facts.disk_name(own.class.ctrl, own.class.nsid);
         let disk = disk_of_path(&path);
         group.iter().any(|upper| upper.disks.iter().any(|below| *below == *disk))
     });
-    (
-        own().map(|bios| bios.bios).sum(),
-        own().map(|bios| bios.max_ns).max().unwrap_or(0),
-        own().map(|bios| bios.sum_ns as f64).sum(),
-        below.map(|own| facts.sum(facts.of_class(own), |c| c.below_ns)).sum(),
-    )
+    (bios, longest, all, below.map(|own| facts.sum(facts.of_class(own), |c| c.below_ns)).sum())
 }
 
 fn above_nvme(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
@@ -208,9 +192,8 @@ fn above_nvme(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
     if machine.upper.is_empty() {
         return Err(absent("no disk of device mapper or md is above NVMe"));
     }
-    if facts.counted(|a| a.upper.as_ref()).is_none() {
-        return Err(not_observed(facts, "bios of disks above NVMe"));
-    }
+    let unseen = || not_observed(facts, "bios of disks above NVMe");
+    facts.counted(|a| a.upper.as_ref()).ok_or_else(unseen)?;
     case.needs_all()?;
     if !sees_bios(case, NEARLY_ALL)? {
         return Err(open("the bios of the reads and writes were not observed"));
@@ -224,9 +207,8 @@ fn above_nvme(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
         (bios, longest, all, below, all - below, group)
     });
     let most = all.max_by(|a, b| a.4.total_cmp(&b.4)).filter(|(bios, ..)| *bios > 0);
-    let Some((bios, longest, all, below, above, group)) = most else {
-        return Err(absent("no bio ended on a disk above NVMe"));
-    };
+    let (bios, longest, all, below, above, group) =
+        most.ok_or_else(|| absent("no bio ended on a disk above NVMe"))?;
     let names = first_of(group.iter().map(|upper| upper.name.to_string()));
     let [all_each, below_each, above_each] =
         [all, below, above].map(|ns| nanos(ns.max(0.0) / bios as f64));
@@ -270,16 +252,18 @@ fn split(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
     verdict.setting("queue/max_sectors_kb", now);
     verdict.setting("queue/max_hw_sectors_kb", most);
     // a limit is raised only where the device allows more
-    verdict.advice = match now.zip(most) {
-        Some((now, most)) if now < most => format!(
-            "if one command should carry more: raise /sys/block/{{name}}/queue/max_sectors_kb from {now} to at most {most}"
-        ),
-        Some((_, most)) => format!(
-            "the device takes at most {} in a command (MDTS): larger requests are split on any machine",
-            size_text(most << 10)
-        ),
-        None => String::new(),
-    };
+    if let Some((now, most)) = now.zip(most) {
+        verdict.advice = match now < most {
+            true => format!(
+                "if one command should carry more: raise /sys/block/{{name}}/queue/max_sectors_kb from {now} to at most \
+                 {most}"
+            ),
+            false => format!(
+                "the device takes at most {} in a command (MDTS): larger requests are split on any machine",
+                size_text(most << 10)
+            ),
+        };
+    }
     Ok(())
 }
 
@@ -299,13 +283,6 @@ fn per_request(case: &Case<'_>, count: Option<Volume>, what: &str) -> Result<f64
     }
 }
 
-/// The stages in which data are mapped, copied and unmapped have a large share of the time.
-fn copies(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
-    let stages = Stages::MAP.with(Stages::COMPLETE).with(Stages::END);
-    verdict.has_share(case.large(stages, 0.2)?, stages);
-    Ok(())
-}
-
 fn bounces(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
     let each = per_request(case, case.facts.counted(|a| a.bounces), "bounces")?;
     verdict.shows("bounces per command", format!("{each:.1}"));
@@ -319,7 +296,7 @@ fn bounces(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
                     .into();
         }
     }
-    copies(case, verdict)
+    case.large(verdict, COPIES, COPYING)
 }
 
 fn mappings(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
@@ -338,7 +315,7 @@ fn mappings(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
     if group == Some("DMA-FQ") {
         verdict.advice = "boot with iommu.passthrough=1: invalidation is lazy already".into();
     }
-    copies(case, verdict)
+    case.large(verdict, COPIES, COPYING)
 }
 
 fn one_irq_cpu(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
@@ -352,9 +329,8 @@ fn one_irq_cpu(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
         Some((cpu, count as f64 / all as f64))
     };
     let (ends, begins) = (most(|c| c.end_cpu), most(|c| c.submit_cpu));
-    let Some(((cpu, on_one), (_, spread))) = ends.zip(begins) else {
-        return Err(open("the CPUs of submissions were not observed"));
-    };
+    let unseen = || open("the CPUs of submissions were not observed");
+    let ((cpu, on_one), (_, spread)) = ends.zip(begins).ok_or_else(unseen)?;
     if on_one < 0.95 || spread > 0.8 {
         return Err(absent("commands are completed by as many CPUs as submit them"));
     }
@@ -362,20 +338,17 @@ fn one_irq_cpu(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
     verdict.shows("completed there", percent(on_one));
     verdict.shows("submitted by any one CPU at most", percent(spread));
     verdict.setting("interrupt vectors", case.controller().and_then(|c| c.vectors));
-    let stages = Stages::IRQ.with(Stages::COMPLETE).with(Stages::END);
-    verdict.has_share(case.large(stages, LARGE)?, stages);
-    Ok(())
+    case.large(verdict, Stages::IRQ.with(Stages::COMPLETE).with(Stages::END), LARGE)
 }
 
 fn not_polling(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
     let machine = case.facts.machine.as_ref().ok_or_else(|| needs(FULL))?;
-    let Some(polled) = machine.poll_queues.filter(|n| *n > 0) else {
-        return Err(absent("there are no polled queues"));
-    };
+    let polled = machine.poll_queues.filter(|n| *n > 0);
+    let polled = polled.ok_or_else(|| absent("there are no polled queues"))?;
     case.needs_pci("is not concerned: nvme.poll_queues is for PCI")?;
     let first = case.facts.first_polled(case.ctrl());
     let first = first.ok_or_else(|| open("the number of queues is not known"))?;
-    if case.commands().any(|c| u32::from(c.qid) >= first) {
+    if case.commands().any(|c| u32::from(c.at.qid) >= first) {
         return Err(absent("commands use the polled queues"));
     }
     case.needs_all()?;
@@ -402,17 +375,15 @@ fn thermal(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
     let share = (seconds as f64 / case.facts.covers.as_secs_f64().max(1.0)).min(1.0);
     verdict.explains(share);
     verdict.shows("temperature", degrees);
-    let warning = last.is_too_hot() || is_critical;
-    verdict.shows_if("critical warning", warning.then_some("temperature beyond a threshold"));
+    if last.is_too_hot() || is_critical {
+        verdict.shows("critical warning", "temperature beyond a threshold");
+    }
     verdict.shows("transitions to a slower state", slower);
     verdict.shows("seconds in such states", seconds);
     if share < 0.05 {
         // how long it was slower is not known, or hardly
         verdict.status = Status::Noted;
-        verdict.text = match slower + seconds {
-            0 => "{name} reports that it is too hot".into(),
-            _ => "{name} went to a slower state because of its temperature".into(),
-        };
+        verdict.text = "{name} is too hot, or was slower because of its temperature".into();
     }
     Ok(())
 }
@@ -454,13 +425,11 @@ fn rate_cap(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
     let wider = SUBMISSION.with(Stages::AT_DEVICE).with(Stages::COMPLETE);
     let is_apart = case.share(Stages::AT_DEVICE).reaches(MOST).is_some();
     let stages = if is_apart { Stages::AT_DEVICE } else { wider };
-    verdict.has_share(case.large(stages, MOST)?, stages);
+    case.large(verdict, stages, MOST)?;
     let throttled = case.share(Stages::THROTTLE);
-    if throttled.reaches(0.3) == Some(true) {
-        return Err(open(format!(
-            "a limit of a cgroup may make the rate: throttle has {} of the time",
-            throttled.text()
-        )));
+    if throttled.reaches(LARGE) == Some(true) {
+        let have = Stages::THROTTLE.have(throttled);
+        return Err(open(format!("a limit of a cgroup may make the rate: {have}")));
     }
     let rates = case.facts.rates.get(&case.ctrl()).ok_or_else(|| absent("no commands"))?;
     let flat = rates.limit()?;
@@ -485,6 +454,7 @@ fn device(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
     for slow in facts.slow(case.subject) {
         let share = facts.share(facts.of_class(slow.class), Stages::AT_DEVICE);
         let name = facts.class_name(slow.class.class);
+        let have = Stages::AT_DEVICE.have(share);
         let reason = match (share.reaches(MOST), explained(case, &slow)) {
             (Some(true), Some(rule)) => out(format!("{rule} explains it")),
             (Some(true), None) => {
@@ -500,12 +470,9 @@ fn device(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
                 return Ok(());
             }
             (None, _) => {
-                let why = format!("device+irq have {} of the time: too uncertain", share.text());
-                open(facts.joined(case.ctrl()).unwrap_or(why))
+                open(facts.joined(case.ctrl()).unwrap_or(format!("{have}: too uncertain")))
             }
-            (Some(false), _) => {
-                out(format!("{name}: device+irq have {} of the time", share.text()))
-            }
+            (Some(false), _) => out(format!("{name}: {have}")),
         };
         if other.0 != Status::Inconclusive {
             other = reason;
@@ -523,8 +490,7 @@ fn explained(case: &Case<'_>, slow: &Slow<'_>) -> Option<&'static str> {
         let is_counted = v.stages.is_none() && matches!(v.rule, "tag-wait" | "request-wait");
         v.tier != Tier::Incident && v.status == Status::Found && !is_counted
     });
-    let shares = own.map(|v| (v.rule, v.share_of(case.facts, slow.class)));
-    let shares: Vec<(&str, f64)> = shares.collect();
+    let shares: Vec<_> = own.map(|v| (v.rule, v.share_of(case.facts, slow.class))).collect();
     let sum: f64 = shares.iter().map(|(_, share)| share).sum();
     let (rule, _) = shares.into_iter().max_by(|(_, a), (_, b)| a.total_cmp(b))?;
     (sum >= excess).then_some(rule)

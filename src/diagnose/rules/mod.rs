@@ -47,8 +47,6 @@ pub struct Rule {
     pub scope: Scope,
     /// Looks at a case, and adds to the verdict in the making.
     pub check: fn(&Case<'_>, &mut Verdict) -> Result<(), Reason>,
-    /// When it is found, for the table in docs/diagnose.md.
-    pub found: &'static str,
     /// The sentence that says what was found.
     pub text: &'static str,
     /// What to do.
@@ -71,7 +69,6 @@ const RULE: Rule = Rule {
     tier: Tier::Mechanism,
     scope: Scope::Controller,
     check: |_, _| Ok(()),
-    found: "",
     text: "",
     advice: "",
     risk: "",
@@ -83,19 +80,6 @@ fn not_observed(facts: &Facts, what: &str) -> Reason {
         Some(_) => open(format!("this kernel does not show {what}")),
         None => needs(FULL),
     }
-}
-
-/// A condition that coincides with longer times.
-#[derive(Clone, Copy)]
-pub struct Condition {
-    /// The stages that it makes longer.
-    pub stages: Stages,
-    /// The part of the time that it explains, at least.
-    pub least: f64,
-    /// Commands with it, and without it.
-    pub sides: [&'static str; 2],
-    /// Whether a long command can bring the condition about.
-    pub follows: bool,
 }
 
 /// A subject of a run.
@@ -174,46 +158,42 @@ impl<'f> Case<'f> {
         self.facts.lacks(self.subject).map_or(Ok(()), |why| Err(open(why)))
     }
 
-    /// An error if the stages have less than this share, or if that is not known.
-    pub fn large(&self, stages: Stages, least: f64) -> Result<Share, Reason> {
+    /// The stages have this share of the time, at least; an error if not, or if that is not known.
+    pub fn large(&self, verdict: &mut Verdict, stages: Stages, least: f64) -> Result<(), Reason> {
         let share = self.share(stages);
         match share.reaches(least) {
-            Some(true) => Ok(share),
-            Some(false) => Err(out(format!("{} {} of the time", stages.have(), share.text()))),
-            None => Err(self.undecided(stages, share)),
+            Some(true) => {}
+            Some(false) => return Err(out(stages.have(share))),
+            None => return Err(undecided(stages, share)),
         }
+        verdict.has_share(share, stages);
+        Ok(())
     }
 
-    fn undecided(&self, stages: Stages, share: Share) -> Reason {
-        let why = match share.is_exact() {
-            true => "too uncertain",
-            false => "not observed apart from other stages",
-        };
-        open(format!("{} {} of the time: {why}", stages.have(), share.text()))
-    }
-
-    /// Commands with a condition take longer; an error if that is not shown. `when`: whether a command has it;
+    /// Commands with a condition take longer in these stages, which explains at least this part of the time; an
+    /// error if that is not shown. `sides`: commands with it, and without it. `when`: whether a command has it;
     /// `None`: not known, or the command does not count.
     pub fn longer(
         &self,
         verdict: &mut Verdict,
-        condition: Condition,
+        stages: Stages,
+        least: f64,
+        [side, other]: [&str; 2],
         when: impl Fn(&Command) -> Option<bool>,
-    ) -> Result<(), Reason> {
-        let Condition { stages, least, sides: [side, other], follows } = condition;
+    ) -> Result<Comparison, Reason> {
         let share = self.share(stages);
         if share.most < least {
-            return Err(out(format!("{} {} of the time", stages.have(), share.text())));
+            return Err(out(stages.have(share)));
         }
         // a CPU that was away has more of everything to do afterwards: all of it would go with longer times
         let found = self.facts.compare(self.subject, stages, |command| {
-            let lifetime = (command.begin_ns, command.end_ns);
+            let lifetime = (command.at.begin_ns, command.at.end_ns);
             (!self.facts.gaps.met(command, lifetime)).then(|| when(command))?
         });
         let Comparison { with, without, at_most, unjudged, explains, .. } = found;
         let Some((class, ratio)) = found.class.zip(found.ratio) else {
             return Err(match (with, without) {
-                (0, 0) if !share.is_exact() => self.undecided(stages, share),
+                (0, 0) if !share.is_exact() => undecided(stages, share),
                 // even if they took no time
                 (0, 1..) if at_most < least => absent(format!("no {side}")),
                 (1.., _) if at_most < least => {
@@ -226,39 +206,38 @@ impl<'f> Case<'f> {
             });
         };
         let name = self.facts.class_name(class);
-        let text = format!("{side} take {} the time", ratio_text(ratio));
-        let text = match found.goes_with(least) {
-            true if follows && !found.may_cause => format!(
-                "{text}, but not the fastest ones, or not more than others beside them: the condition follows long times"
-            ),
-            true => {
-                verdict.shows(
-                    format!("{} of {name}, {side} / {other}", stages.name()),
-                    ratio_text(ratio),
-                );
-                verdict.shows(side, with);
-                verdict.name("disk", self.facts.disk_name(class.ctrl, class.nsid));
-                verdict.name("times", format!("{:.1}", ratio.ratio));
-                let own = verdict.share.map_or(0.0, |share| share.least);
-                verdict.share = Some(Share::of(explains.max(own)));
-                verdict.classes.extend(&found.classes);
-                return Ok(());
-            }
-            false if found.is_vague() => return Err(open(format!("{text}: too uncertain"))),
-            false if found.goes_with(0.0) => {
-                format!("{text}, which explains {} of the time", percent(explains))
-            }
-            false => text,
-        };
-        // classes that could not be compared may have time enough
-        let shown = if found.goes_with(0.0) { explains } else { 0.0 };
-        if unjudged <= 0.0 || shown + unjudged < least {
-            return Err(out(text));
+        if found.goes_with(least) {
+            let what = format!("{} of {name}, {side} / {other}", stages.name());
+            verdict.shows(what, ratio_text(ratio));
+            verdict.shows(side, with);
+            verdict.name("disk", self.facts.disk_name(class.ctrl, class.nsid));
+            verdict.name("times", format!("{:.1}", ratio.ratio));
+            let own = verdict.share.map_or(0.0, |share| share.least);
+            verdict.share = Some(Share::of(explains.max(own)));
+            verdict.classes.extend(&found.classes);
+            return Ok(found);
         }
-        Err(open(format!(
-            "{text} ({name}); of other classes, {side} have {} of the time: needs {NEEDED} of them and {NEEDED} {other} \
-             of each class",
-            percent(unjudged)
-        )))
+        let text = format!("{side} take {} the time", ratio_text(ratio));
+        if found.is_vague() {
+            return Err(open(format!("{text}: too uncertain")));
+        }
+        let shown = if found.goes_with(0.0) { explains } else { 0.0 };
+        // classes that could not be compared may have time enough
+        if unjudged > 0.0 && shown + unjudged >= least {
+            return Err(open(format!(
+                "{text} ({name}); of other classes, {side} have {} of the time: needs {NEEDED} of them and {NEEDED} \
+                 {other} of each class",
+                percent(unjudged)
+            )));
+        }
+        Err(out(format!("{text}, which explains {} of the time", percent(shown))))
     }
+}
+
+fn undecided(stages: Stages, share: Share) -> Reason {
+    let why = match share.is_exact() {
+        true => "too uncertain",
+        false => "not observed apart from other stages",
+    };
+    open(format!("{}: {why}", stages.have(share)))
 }

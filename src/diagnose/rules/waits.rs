@@ -18,6 +18,7 @@ use crate::model::text::word;
 use crate::units::percent;
 use std::collections::{BTreeMap, BTreeSet};
 
+const WBT_RISK: &str = "without writeback throttling, reads wait behind long queues of writes";
 /// The waits have this share of the time.
 pub const LARGE: f64 = 0.3;
 /// Frozen queues have this share. No load needs them.
@@ -34,7 +35,6 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "cgroup-throttle",
         check: throttle,
-        found: "throttle has 30% of the time",
         text: "Limits of cgroups (io.max) hold bios of {name} back for {share} of the time",
         advice: "raise the limit of {cgroup} (io.max, or blkio.throttle of version 1; systemd: IOReadIOPSMax and the \
                  like of the unit), or take load off it",
@@ -44,7 +44,6 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "queue-freeze",
         check: freeze,
-        found: "freeze has 10% of the time",
         text: "Bios of {name} wait while its queue is frozen, for {share} of the time",
         advice: "find what freezes it: writes to scheduler, nr_requests and other files of /sys/block/{name}/queue \
                  (`auditctl -w` or `opensnoop` show by whom), resets of the controller, scans of its namespaces",
@@ -53,7 +52,6 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "io-cost",
         check: io_cost,
-        found: "iocost has 30% of the time",
         text: "io.cost holds bios of {name} back for {share} of the time",
         advice: "measure the device for io.cost.model (tools/cgroup/iocost_coef_gen.py of the kernel), widen min and \
                  max of io.cost.qos, give {cgroup} more io.weight, or switch it off: `echo \"{number} enable=0\" > {file}`",
@@ -63,30 +61,24 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "wbt",
         check: wbt,
-        found: "wbt has 30% of the time",
         text: "Writeback throttling (wbt) holds writes to {name} back for {share} of the time",
         advice: "if reads may take longer, raise their target, or switch it off: `echo 0 > \
                  /sys/block/{name}/queue/wbt_lat_usec` (kernel default: echo -1 > the same file)",
-        risk: "without writeback throttling, reads wait behind long queues of writes",
+        risk: WBT_RISK,
         ..RULE
     },
     Rule {
         id: "tag-wait",
         check: tag_wait,
-        found: "tag has 30% of the time. With counted waits: they have 30%, and a queue has 90% of nr_requests in \
-                flight for half as many commands as waited. Below a scheduler: the queue stage has 30%, and for half of \
-                that time the device's queue is full (90% of its entries)",
         text: "Requests of {name} wait for a free tag for {share} of the time: {limit}",
-        advice: "raise /sys/block/{name}/queue/nr_requests above {nr_requests} (at most the queue depth of the \
-                 controller; the driver's maximum is nvme.io_queue_depth), or submit less at a time",
+        advice: "raise /sys/block/{name}/queue/nr_requests above {nr_requests} (its maximum is the depth of the \
+                 controller's queues, and that of the driver nvme.io_queue_depth), or submit less at a time",
         risk: "more commands in flight wait longer at a device that is saturated",
         ..RULE
     },
     Rule {
         id: "request-wait",
         check: request_wait,
-        found: "zone has 30% of the time, or block has, and bios are not split: io.latency. With counted waits: they \
-                have 30%, and not for a tag",
         text: "Bios of {name} wait for {share} of the time before they get a request",
         advice: "this part is not a wait for a limit of a cgroup, io.cost, writeback throttling, a tag or a frozen \
                  queue: look at io.latency of the cgroups, and at writes to zones (queue/zoned)",
@@ -95,7 +87,6 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "scheduler",
         check: held_by_scheduler,
-        found: "there is a scheduler, the queue stage has most of the time, and the device's queue is not full",
         text: "Requests of {name} wait in the I/O scheduler {scheduler} for {share} of the time",
         advice: "`echo none > /sys/block/{name}/queue/scheduler`",
         risk: "requests are no longer merged, sorted or weighted by the scheduler",
@@ -122,7 +113,6 @@ fn waited(case: &Case<'_>, verdict: &mut Verdict, wait: Stages, least: f64) -> R
     if case.share(wait).most <= 0.0 {
         return Err(absent(format!("no command waited in {}", wait.name())));
     }
-    let share = case.large(wait, least)?;
     let ns = |c: &Command| c.time_bounds(wait).0;
     let waited = || case.commands().filter(|c| ns(c) >= WAITED_NS);
     let count = case.facts.sum(waited(), |_| 1);
@@ -130,10 +120,9 @@ fn waited(case: &Case<'_>, verdict: &mut Verdict, wait: Stages, least: f64) -> R
     let longest = waited().map(ns).max().unwrap_or(0);
     verdict.impact(count as u64, case.facts.count(case.subject), mean, longest);
     let most = waited().filter(|c| ns(c) * 2 > c.total());
-    let times = most.map(|c| (c.end_ns.saturating_sub(c.total()), c.end_ns));
+    let times = most.map(|c| (c.at.end_ns.saturating_sub(c.total()), c.at.end_ns));
     verdict.shows("when", times_text(case.facts.clock, times));
-    verdict.has_share(share, wait);
-    Ok(())
+    case.large(verdict, wait, least)
 }
 
 /// Whether the bios of reads and writes were observed; an error if fewer than this part were.
@@ -163,19 +152,17 @@ fn unseen(facts: &Facts) -> Reason {
 fn counted(case: &Case<'_>, least: f64) -> Result<(TagWaits, f64), Reason> {
     /// Fewest requests that waited.
     const WAITED: u64 = 50;
-    let Some(all) = case.facts.counted(|a| a.waits.as_ref()) else {
-        return Err(not_observed(case.facts, "waits before the request"));
-    };
+    let all = case.facts.counted(|a| a.waits.as_ref());
+    let all = all.ok_or_else(|| not_observed(case.facts, "waits before the request"))?;
     case.needs_all()?;
     let is_own = |w: &&TagWaits| w.ctrl == case.ctrl() && (w.nsid == case.nsid() || w.nsid == 0);
     let waits = *all.iter().find(is_own).ok_or_else(|| absent("no request waited"))?;
     let total = case.facts.total(case.subject);
     let share = waits.sum_ns as f64 / (waits.sum_ns as f64 + total).max(1.0);
-    if share < least || waits.waited < WAITED {
-        let text = format!("waits before the request have {} of the time", percent(share));
-        return Err(out(text));
+    match share < least || waits.waited < WAITED {
+        true => Err(out(format!("waits before the request have {} of the time", percent(share)))),
+        false => Ok((waits, share)),
     }
-    Ok((waits, share))
 }
 
 /// A file of a cgroup, for advice.
@@ -209,10 +196,8 @@ fn throttle(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
     };
     let likely: Vec<&IoLimit> = all.iter().filter(is_likely).collect();
     for limit in likely.iter().take(SHOWN) {
-        let cgroup = match limit.cgroup.is_empty() {
-            true => "a cgroup whose name was not recorded",
-            false => &*limit.cgroup,
-        };
+        let unknown = "a cgroup whose name was not recorded";
+        let cgroup = if limit.cgroup.is_empty() { unknown } else { &*limit.cgroup };
         verdict.setting(&format!("io.max of {cgroup}"), Some(limit));
     }
     let more = likely.len().saturating_sub(SHOWN);
@@ -263,7 +248,7 @@ fn at_each_begin<'f>(
     commands: impl Iterator<Item = &'f Command>,
     begin: fn(&Command) -> u64,
 ) -> Vec<(&'f Command, u64)> {
-    let ends = |c: &'f Command| [(c.qid, begin(c), Some(c)), (c.qid, c.end_ns, None)];
+    let ends = |c: &'f Command| [(c.at.qid, begin(c), Some(c)), (c.at.qid, c.at.end_ns, None)];
     let mut all: Vec<(u16, u64, Option<&Command>)> = commands.flat_map(ends).collect();
     // an end before a start of the same time
     all.sort_by_key(|(qid, at_ns, begins)| (*qid, *at_ns, begins.is_some()));
@@ -279,7 +264,7 @@ fn at_each_begin<'f>(
 
 /// How often the commands of a subject on a queue were near a limit, and most in flight on a queue.
 fn filling(facts: &Facts, subject: Subject, limit: u32) -> (u64, u64) {
-    let all = at_each_begin(facts.of(subject), |c| c.begin_ns);
+    let all = at_each_begin(facts.of(subject), |c| c.at.begin_ns);
     let full = all.iter().filter(|(_, now)| *now >= near(limit)).count();
     (full as u64, all.iter().map(|(_, now)| *now).max().unwrap_or(0))
 }
@@ -309,43 +294,34 @@ fn counted_wait(case: &Case<'_>, verdict: &mut Verdict, is_for_tag: bool) -> Res
     let limit = limit.filter(|_| !case.facts.is_thinned(case.ctrl()));
     let (full, most) = limit.map_or((0, 0), |limit| filling(case.facts, sharing(case), limit));
     let is_full = full as f64 >= 0.5 * waits.waited as f64;
-    match limit {
-        _ if is_full && !is_for_tag => Err(out("they wait for a tag: tag-wait")),
-        _ if !is_for_tag => {
-            verdict.risk =
-                Some("without writeback throttling, reads wait behind long queues of writes");
-            verdict.advice = "compare with /sys/block/{name}/queue/wbt_lat_usec (0 switches writeback throttling off), \
-                              io.cost.qos and io.latency of the cgroups; what freezes the queue (a change of its \
-                              settings) holds all bios"
-                .into();
-            Ok(())
+    if !is_for_tag {
+        if limit.is_some() && is_full {
+            return Err(out("they wait for a tag: tag-wait"));
         }
-        Some(limit) if is_full => {
-            verdict.setting("queue/nr_requests", Some(limit));
-            verdict.shows("most in flight on a queue", most);
-            few_tags(case, verdict, limit);
-            Ok(())
-        }
-        Some(limit) => Err(out(format!(
-            "requests wait, but at most {most} of {limit} were in flight on a queue"
-        ))),
-        None => Err(open(
-            "requests wait; whether for a tag needs nr_requests and every command in memory",
-        )),
+        verdict.risk = Some(WBT_RISK);
+        verdict.advice = "compare with /sys/block/{name}/queue/wbt_lat_usec (0 switches writeback throttling off), \
+                          io.cost.qos and io.latency of the cgroups; what freezes the queue (a change of its settings) \
+                          holds all bios"
+            .into();
+        return Ok(());
     }
+    let unknown = "requests wait; whether for a tag needs nr_requests and every command in memory";
+    let limit = limit.ok_or_else(|| open(unknown))?;
+    if !is_full {
+        let text =
+            format!("requests wait, but at most {most} of {limit} were in flight on a queue");
+        return Err(out(text));
+    }
+    verdict.setting("queue/nr_requests", Some(limit));
+    verdict.shows("most in flight on a queue", most);
+    few_tags(verdict, limit);
+    Ok(())
 }
 
 /// nr_requests is the limit.
-fn few_tags(case: &Case<'_>, verdict: &mut Verdict, limit: u32) {
+fn few_tags(verdict: &mut Verdict, limit: u32) {
     verdict.name("nr_requests", limit);
     verdict.name("limit", format!("nr_requests={limit} is too small for the load"));
-    if let Some(depth) = case.controller().and_then(|c| c.depth).filter(|depth| limit + 1 >= *depth)
-    {
-        verdict.advice = format!(
-            "submit less at a time, or give the controller deeper queues (nvme.io_queue_depth): nr_requests={limit} is \
-             all that its queues of {depth} entries have"
-        );
-    }
 }
 
 /// Names the limit that a measured wait for tags is due to.
@@ -362,7 +338,7 @@ fn which_limit(case: &Case<'_>, verdict: &mut Verdict) {
     let (_, most) = filling(facts, sharing(case), limit);
     verdict.shows("most in flight on a queue", most);
     if most >= near(limit) {
-        few_tags(case, verdict, limit);
+        few_tags(verdict, limit);
         return;
     }
     verdict.setting("queue/scheduler", disk.and_then(|d| d.scheduler.as_ref()));
@@ -377,40 +353,37 @@ fn which_limit(case: &Case<'_>, verdict: &mut Verdict) {
     let share = limit.div_ceil(others.len() as u32 + 1).max(4);
     let (_, own) = filling(facts, case.subject, share);
     let is_share = !others.is_empty() && (near(share)..=u64::from(share) + 1).contains(&own);
-    let (text, advice) = match (scheduler(case), depth) {
+    match (scheduler(case), depth) {
         (Some(scheduler), Some(depth)) => {
             verdict.setting("async_depth", Some(depth));
             let scheduler = word(scheduler);
-            let text = format!("async_depth={depth} of {scheduler} is too small for the load");
-            let advice = format!(
+            let limit_text =
+                format!("async_depth={depth} of {scheduler} is too small for the load");
+            verdict.name("limit", limit_text);
+            verdict.advice = format!(
                 "raise /sys/block/{{name}}/queue/iosched/async_depth (newer kernels: queue/async_depth) above {depth} (at \
                  most nr_requests={limit}), or use the scheduler none: not nr_requests: at most {most} were in use"
             );
-            (text, advice)
         }
         (None, _) if is_share => {
             let others = first_of(others.iter().map(|nsid| facts.disk_name(ctrl, *nsid)));
             verdict.shows("most of its own in flight on a queue", own);
-            let text =
-                format!("its share of the {limit} tags of a queue is {share}, next to {others}");
-            let advice = format!(
+            let tags = format!("its share of the {limit} tags of a queue is {share}");
+            verdict.name("limit", format!("{tags}, next to {others}"));
+            verdict.advice = format!(
                 "each namespace in use has an equal share of the tags: take load off {others}, submit less at a time, or \
                  give the controller more or deeper queues (nvme.io_queue_depth)"
             );
-            (text, advice)
         }
         _ => {
-            let text = format!(
-                "another limit than nr_requests={limit} holds them, with at most {most} in flight on a queue"
-            );
-            let advice = "look at the limits of the scheduler (/sys/block/{name}/queue/iosched/), at other namespaces of \
-                          the controller, which share its tags, and at the depth of its queues; raising nr_requests will \
-                          not help";
-            (text, advice.into())
+            let text = format!("another limit than nr_requests={limit} holds them, with at most");
+            verdict.name("limit", format!("{text} {most} in flight on a queue"));
+            verdict.advice = "look at the limits of the scheduler (/sys/block/{name}/queue/iosched/), at other \
+                              namespaces of the controller, which share its tags, and at the depth of its queues; raising \
+                              nr_requests will not help"
+                .into();
         }
-    };
-    verdict.name("limit", text);
-    verdict.advice = advice;
+    }
 }
 
 /// How full the queues below a scheduler were when its requests left it: full for half of the time that
@@ -418,10 +391,8 @@ fn which_limit(case: &Case<'_>, verdict: &mut Verdict) {
 fn below_scheduler(case: &Case<'_>, share: Share) -> Result<(bool, u64, u32), Reason> {
     let (facts, ctrl) = (case.facts, case.ctrl());
     let unknown = |why: &str| {
-        open(format!(
-            "queue has {} of the time; whether requests wait there for the device: {why}",
-            share.text()
-        ))
+        let have = Stages::QUEUE.have(share);
+        open(format!("{have}; whether requests wait there for the device: {why}"))
     };
     if let Some(why) = facts.lacks(case.subject) {
         return Err(unknown(&why));
@@ -431,15 +402,15 @@ fn below_scheduler(case: &Case<'_>, share: Share) -> Result<(bool, u64, u32), Re
         depth.ok_or_else(|| unknown("the depth of the controller's queues is not known"))?;
     // a submission queue with all entries in use could not be told from an empty one
     let limit = depth.saturating_sub(1).max(1);
-    let set_up = |c: &Command| if c.setup_ns == 0 { c.begin_ns } else { c.setup_ns };
+    let set_up = |c: &Command| if c.setup_ns == 0 { c.at.begin_ns } else { c.setup_ns };
     if facts.is_thinned(ctrl) {
         // the mean number in flight, in each slice of time
         let mut sums: BTreeMap<(u16, usize), u64> = BTreeMap::new();
         for c in facts.of(Subject::Controller(ctrl)) {
-            let sum = sums.entry((c.qid, facts.slices.slice(c.end_ns))).or_default();
-            *sum += c.end_ns.saturating_sub(set_up(c)) * facts.commands.weight(c);
+            let sum = sums.entry((c.at.qid, facts.slices.slice(c.at.end_ns))).or_default();
+            *sum += c.at.end_ns.saturating_sub(set_up(c)) * facts.commands.weight(c);
         }
-        let most = sums.into_values().max().unwrap_or(0) as f64 / facts.slices.width_ns() as f64;
+        let most = sums.into_values().max().unwrap_or(0) as f64 / facts.slices.width_ns as f64;
         return match most < 0.5 * near(limit) as f64 {
             true => Ok((false, most as u64, limit)),
             false => Err(unknown("needs every command in memory: a shorter run")),
@@ -486,24 +457,19 @@ fn tag_wait(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
 }
 
 fn held_by_scheduler(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
-    if case.facts.machine.is_none() {
-        return Err(needs(FULL));
-    }
-    let Some(name) = case.disk().and_then(|disk| disk.scheduler.as_ref()) else {
-        return Err(open("the scheduler of this disk is not known"));
-    };
-    if scheduler(case).is_none() {
-        return Err(absent("it has no scheduler"));
-    }
-    let share = case.large(Stages::QUEUE, MOST)?;
+    case.facts.machine.as_ref().ok_or_else(|| needs(FULL))?;
+    let known = case.disk().and_then(|disk| disk.scheduler.as_ref());
+    known.ok_or_else(|| open("the scheduler of this disk is not known"))?;
+    let name = scheduler(case).ok_or_else(|| absent("it has no scheduler"))?;
+    case.large(verdict, Stages::QUEUE, MOST)?;
+    let share = case.share(Stages::QUEUE);
     let (is_full, most, limit) = below_scheduler(case, share)?;
     if is_full {
+        let have = Stages::QUEUE.have(share);
         return Err(out(format!(
-            "queue has {} of the time, but requests wait there for the device's full queue: {most} of {limit} in flight",
-            share.text()
+            "{have}, but requests wait there for the device's full queue: {most} of {limit} in flight"
         )));
     }
-    verdict.has_share(share, Stages::QUEUE);
     verdict.name("scheduler", word(name));
     verdict.setting("queue/scheduler", Some(name));
     Ok(())
@@ -520,10 +486,11 @@ fn request_wait(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
     } else {
         waited(case, verdict, Stages::BLOCK, LARGE)?;
         // later parts of a bio that is split wait for the earlier ones
-        if case.splits().is_some_and(|n| n as f64 > 0.05 * case.facts.count(case.subject) as f64) {
+        let few = 0.05 * case.facts.count(case.subject) as f64;
+        if case.splits().is_some_and(|n| n as f64 > few) {
+            let have = Stages::BLOCK.have(case.share(Stages::BLOCK));
             return Err(open(format!(
-                "block has {} of the time: bios are split, and the later parts of each wait for the earlier ones",
-                case.share(Stages::BLOCK).text()
+                "{have}: bios are split, and the later parts of each wait for the earlier ones"
             )));
         }
     }
