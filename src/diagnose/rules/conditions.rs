@@ -31,6 +31,7 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "few-queues",
         check: few_queues,
+        found: "fewer queues than CPUs, and map and submit take longer beside another CPU's submission to the queue",
         text: "CPUs wait for each other to submit: {name} has {queues} I/O queues for {cpus} CPUs",
         advice: "give the controller a queue for each CPU (QEMU: `-device nvme,max_ioqpairs=N`; cloud: a larger instance)",
         ..RULE
@@ -38,6 +39,8 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "doorbell-exit",
         check: doorbell_exit,
+        found: "the controller is emulated by a virtual machine monitor, and submit has most of the time, or takes \
+                longer if the doorbell is rung than if it is elided",
         text: "The doorbells of {name} take long: each one is an exit to the hypervisor",
         advice: "use a controller with shadow doorbells (QEMU 7.1 and later has them) and ioeventfd (`-device \
                  nvme,ioeventfd=on`), or submit several commands at a time",
@@ -46,6 +49,7 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "remote-completion",
         check: remote_completion,
+        found: "complete and end take longer on another CPU than the submitting one",
         text: "Commands of {disk} take longer to complete on another CPU than the submitting one",
         advice: "`echo 2 > /sys/block/{disk}/queue/rq_affinity` (if it is not 2 already), or give each CPU a queue",
         risk: "an interrupt to the submitting CPU for each completion",
@@ -54,6 +58,7 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "softirq",
         check: softirq,
+        found: "device and irq take longer if the interrupt comes in a soft interrupt",
         text: "Commands of {name} take longer if their interrupt comes in a soft interrupt",
         advice: "move that load (affinity of the network's interrupts, RPS) or the queue's interrupt to other CPUs",
         ..RULE
@@ -61,6 +66,7 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "idle-vcpu-wake",
         check: idle_vcpu_wake,
+        found: "device takes longer if the CPU is idle, on CPUs without our timer",
         text: "Commands of {name} take longer while the CPU is idle: waking it, or a device that saves power, takes time",
         advice: "let the guest poll before it halts (`modprobe cpuidle_haltpoll`), or the host (kvm.halt_poll_ns); or \
                  use polled queues (nvme.poll_queues)",
@@ -70,6 +76,7 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "flush-cost",
         check: flush_cost,
+        found: "flushes have 30% of the time, or writes take longer beside them",
         text: "Flushes take {share} of the time on {name}",
         advice: "let the application flush less often (group commits); where losing the last writes is acceptable, or \
                  the cache survives a power cut: `echo \"write through\" > /sys/block/{disk}/queue/write_cache`",
@@ -80,6 +87,8 @@ pub const RULES: &[Rule] = &[
         id: "fua-cost",
         scope: Scope::Disk,
         check: fua_cost,
+        found: "writes with FUA take longer than those without it. A note, if every write carries FUA, they have 30% of \
+                the time, and take three times as long as reads",
         text: "Writes to {name} with FUA (O_DSYNC) bypass the device's write cache: they take {times} times as long",
         advice: "let the application make fewer writes durable one by one (group commits, fdatasync after several \
                  writes); a device whose cache survives a power cut does FUA writes as fast as others",
@@ -89,6 +98,7 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "discard-storm",
         check: discard_storm,
+        found: "reads or writes take longer beside discards (Dataset Management, Write Zeroes)",
         text: "Discards on {from} slow down the commands of {disk}: they take {times} times as long",
         advice: "mount without `discard` and run fstrim at quiet times; lower /sys/block/{from}/queue/discard_max_bytes",
         risk: "blocks are returned to the device later",
@@ -98,6 +108,7 @@ pub const RULES: &[Rule] = &[
         id: "unaligned",
         scope: Scope::Disk,
         check: unaligned,
+        found: "device takes longer off the physical blocks",
         text: "Commands of {name} that are not aligned to its physical blocks take longer",
         advice: "align partitions and file systems to the physical block size",
         ..RULE

@@ -21,6 +21,8 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "lost-interrupt",
         check: lost_interrupt,
+        found: "after a timeout, the driver's poll finds the CQE and the command has succeeded; or a CQE waits at the \
+                end of the run. Not: polled queues, which have no interrupt",
         text: "{name} completed commands, but its interrupt did not arrive",
         advice: "compare the lines {name}qN of /proc/interrupts over time, where N is the queue id: here {queues} \
                  (`inflight` shows commands that are stuck now), check the affinity of their vectors \
@@ -30,6 +32,9 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "doorbell-unseen",
         check: doorbell_unseen,
+        found: "nothing completes on a queue until its next submission, which frees a command of 100 ms and more: \
+                twice, or once for 1 s if a timer shows that its CPU ran; or the device has not fetched a stuck command, or \
+                takes its completion queue to be full",
         text: "{name} did not notice doorbells: commands waited for the next submission",
         advice: "update the virtual machine monitor; until then switch shadow doorbells off (QEMU 8.1: `-device nvme,dbcs=off`)",
         risk: "without shadow doorbells each doorbell is an exit",
@@ -38,6 +43,8 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "held-by-device",
         check: held_by_device,
+        found: "later commands of the queue overtake one that takes 20 times its median and 250 ms (10 s if it is no \
+                read or write): three times, or once for 500 ms; or the device has fetched a command that is stuck",
         text: "{name} delays commands (up to {longest})",
         advice: "{behind}",
         ..RULE
@@ -45,6 +52,7 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "path-failover",
         check: path_failover,
+        found: "a command fails with a path-related status",
         text: "A path through {name} failed: {count} ended with a path-related status",
         advice: "check the link and the ANA state of {name} (`nvme list-subsys`), and the policy of the subsystem \
                  (/sys/class/nvme-subsystem/*/iopolicy)",
@@ -53,6 +61,7 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "errors-timeout",
         check: errors_timeout,
+        found: "three commands fail or are retried (fewer: a note); one times out; a reset. Not: unsupported commands",
         text: "{name}: {counts}",
         advice: "read `dmesg | grep {name}`{more}",
         ..RULE

@@ -33,6 +33,7 @@ pub const RULES: &[Rule] = &[
         tier: Tier::Machine,
         scope: Scope::Machine,
         check: vcpu_stolen,
+        found: "10% of the CPU time is stolen (5%: a note), or gaps have 20% of the time of timers and of commands",
         text: "The virtual CPUs did not run for {share} of the time: the host is busy, or the virtual machine monitor \
                stalls",
         advice: "give the machine CPUs of its own on the host (fewer guests, pinning, no CPU limit); if the host is \
@@ -44,6 +45,7 @@ pub const RULES: &[Rule] = &[
         tier: Tier::Above,
         scope: Scope::Machine,
         check: above_nvme,
+        found: "bios of a device mapper or md disk spend 30% of their time above NVMe",
         text: "Bios on {upper} wait {above} of {mean} above NVMe",
         advice: "find the layer that adds the time. dm-crypt queues its work: `cryptsetup refresh --perf-no_read_workqueue \
                  --perf-no_write_workqueue NAME` turns that off; RAID computes parity, updates its bitmap and resyncs; \
@@ -54,6 +56,7 @@ pub const RULES: &[Rule] = &[
         id: "split",
         scope: Scope::Disk,
         check: split,
+        found: "a note: 1.5 commands and more for each request. Its cost is not measured",
         text: "Requests of {name} are split: {times} commands for each",
         advice: "compare the sizes of requests with /sys/block/{name}/queue/max_hw_sectors_kb",
         ..RULE
@@ -62,6 +65,7 @@ pub const RULES: &[Rule] = &[
         id: "bounce",
         scope: Scope::Machine,
         check: bounces,
+        found: "a bounce buffer for every second command, and map, complete and end have 20% of the time",
         text: "Data are copied through bounce buffers (swiotlb) on their way to the device: {share} of the time",
         advice: "remove `swiotlb=force`, unless the guest is encrypted and needs it; fewer bytes bounce less",
         risk: "a device without an IOMMU can then write to all of the guest's memory",
@@ -70,6 +74,8 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "iommu",
         check: mappings,
+        found: "an IOMMU mapping for every second command, map, complete and end have 20% of the time, and the \
+                controller's group is not of type `identity`",
         text: "Each command of {name} maps and unmaps its data in the IOMMU: {share} of the time",
         advice: "boot with iommu.strict=0 (lazy invalidation), or with iommu.passthrough=1",
         risk: "lazy: a device can use a stale mapping for some milliseconds; passthrough: it can access all memory",
@@ -78,6 +84,7 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "one-irq-cpu",
         check: one_irq_cpu,
+        found: "one CPU completes 95% of what several submit; irq, complete and end have 30% of the time",
         text: "CPU {cpu} completes the commands that all CPUs submit to {name}",
         advice: "give the controller more interrupt vectors (QEMU: `-device nvme,msix_qsize=N`), or relieve CPU {cpu}",
         ..RULE
@@ -85,6 +92,7 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "not-polling",
         check: not_polling,
+        found: "a note: polled queues that no command uses",
         text: "{name} has polled queues ({polled} of {queues}), and no command used them",
         advice: "submit with RWF_HIPRI or io_uring's IOPOLL (fio: hipri=1), or remove nvme.poll_queues",
         ..RULE
@@ -93,6 +101,8 @@ pub const RULES: &[Rule] = &[
         id: "thermal",
         tier: Tier::Limit,
         check: thermal,
+        found: "with `--log`: the device was slower because of its temperature for 5% of the run (SMART). A temperature \
+                beyond a threshold alone is a note",
         text: "{name} was slower for {share} of the run because of its temperature",
         advice: "cool it (or its host), and watch its temperature under load (`nvme smart-log /dev/{name}`)",
         ..RULE
@@ -101,6 +111,9 @@ pub const RULES: &[Rule] = &[
         id: "rate-cap",
         tier: Tier::Limit,
         check: rate_cap,
+        found: "the rate stays the same while submissions change the number in flight by half and more, and completions \
+                vary at most half as much as independent ones ([more](dev/diagnose.md)). Or, with `--log`, an EBS volume counts \
+                5% of the time beyond a limit. Not judged if `throttle` has 30% of the time",
         text: "{name} does no more than {limit}: a limit, or a saturated device",
         advice: "compare with the limits that the provider states (IOPS and throughput of the volume and of the instance), \
                  and raise them; or submit fewer commands at a time, so that each waits less",
@@ -110,6 +123,8 @@ pub const RULES: &[Rule] = &[
         id: "device",
         tier: Tier::Limit,
         check: device,
+        found: "with `--expect` or `--baseline`: commands are slower than expected, device and irq have most of their \
+                time, and no other cause explains it",
         text: "{name} is slower than expected: {median}, expected {expected}; {share} of the time is the device's, or \
                its backend's",
         advice: "{behind}",

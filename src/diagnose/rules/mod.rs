@@ -47,6 +47,8 @@ pub struct Rule {
     pub scope: Scope,
     /// Looks at a case, and adds to the verdict in the making.
     pub check: fn(&Case<'_>, &mut Verdict) -> Result<(), Reason>,
+    /// When it is found, for the table in docs/diagnose.md.
+    pub found: &'static str,
     /// The sentence that says what was found.
     pub text: &'static str,
     /// What to do.
@@ -69,6 +71,7 @@ const RULE: Rule = Rule {
     tier: Tier::Mechanism,
     scope: Scope::Controller,
     check: |_, _| Ok(()),
+    found: "",
     text: "",
     advice: "",
     risk: "",

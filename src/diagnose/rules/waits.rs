@@ -35,6 +35,7 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "cgroup-throttle",
         check: throttle,
+        found: "throttle has 30% of the time",
         text: "Limits of cgroups (io.max) hold bios of {name} back for {share} of the time",
         advice: "raise the limit of {cgroup} (io.max, or blkio.throttle of version 1; systemd: IOReadIOPSMax and the \
                  like of the unit), or take load off it",
@@ -44,6 +45,7 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "queue-freeze",
         check: freeze,
+        found: "freeze has 10% of the time",
         text: "Bios of {name} wait while its queue is frozen, for {share} of the time",
         advice: "find what freezes it: writes to scheduler, nr_requests and other files of /sys/block/{name}/queue \
                  (`auditctl -w` or `opensnoop` show by whom), resets of the controller, scans of its namespaces",
@@ -52,6 +54,7 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "io-cost",
         check: io_cost,
+        found: "iocost has 30% of the time",
         text: "io.cost holds bios of {name} back for {share} of the time",
         advice: "measure the device for io.cost.model (tools/cgroup/iocost_coef_gen.py of the kernel), widen min and \
                  max of io.cost.qos, give {cgroup} more io.weight, or switch it off: `echo \"{number} enable=0\" > {file}`",
@@ -61,6 +64,7 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "wbt",
         check: wbt,
+        found: "wbt has 30% of the time",
         text: "Writeback throttling (wbt) holds writes to {name} back for {share} of the time",
         advice: "if reads may take longer, raise their target, or switch it off: `echo 0 > \
                  /sys/block/{name}/queue/wbt_lat_usec` (kernel default: echo -1 > the same file)",
@@ -70,6 +74,9 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "tag-wait",
         check: tag_wait,
+        found: "tag has 30% of the time. With counted waits: they have 30%, and a queue has 90% of nr_requests in \
+                flight for half as many commands as waited. Below a scheduler: the queue stage has 30%, and for half of \
+                that time the device's queue is full (90% of its entries)",
         text: "Requests of {name} wait for a free tag for {share} of the time: {limit}",
         advice: "raise /sys/block/{name}/queue/nr_requests above {nr_requests} (its maximum is the depth of the \
                  controller's queues, and that of the driver nvme.io_queue_depth), or submit less at a time",
@@ -79,6 +86,8 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "request-wait",
         check: request_wait,
+        found: "zone has 30% of the time, or block has, and bios are not split: io.latency. With counted waits: they \
+                have 30%, and not for a tag",
         text: "Bios of {name} wait for {share} of the time before they get a request",
         advice: "this part is not a wait for a limit of a cgroup, io.cost, writeback throttling, a tag or a frozen \
                  queue: look at io.latency of the cgroups, and at writes to zones (queue/zoned)",
@@ -87,6 +96,7 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "scheduler",
         check: held_by_scheduler,
+        found: "there is a scheduler, the queue stage has most of the time, and the device's queue is not full",
         text: "Requests of {name} wait in the I/O scheduler {scheduler} for {share} of the time",
         advice: "`echo none > /sys/block/{name}/queue/scheduler`",
         risk: "requests are no longer merged, sorted or weighted by the scheduler",
