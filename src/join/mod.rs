@@ -2,16 +2,16 @@
 //! The `join` command: a recording of the driver and one of the host side.
 
 use crate::error::{Failure, Kind};
-use crate::join::pairing::{
-    Guest, Join, Offset, by_readings, guest_command, pair_controllers, served,
-};
+use crate::join::clock::Offset;
+use crate::join::matching::{Guest, Join, served};
+use crate::join::readings::by_readings;
 use crate::join::view::{JoinClock, JoinView};
 use crate::model::event::Event;
 use crate::model::ledger::Ledger;
 use crate::model::machine::{ClockReading, ControllerInfo, SharedClock};
 use crate::model::report::disk_names::DiskNames;
 use crate::model::stage::StageSet;
-use crate::model::target::{HostClock, HostController, Served, TargetInfo, name_of};
+use crate::model::target::{HostClock, HostController, Served, TargetInfo, TargetKind, name_of};
 use crate::model::text::printable;
 use crate::nvme::decode::CommandSet;
 use crate::recording::Fact;
@@ -30,9 +30,11 @@ use std::io::{BufWriter, Write};
 use std::mem::take;
 use std::path::PathBuf;
 
-pub(crate) mod pairing;
+mod clock;
+mod matching;
+mod readings;
 mod timeline;
-pub(crate) mod view;
+mod view;
 
 /// Commands that are kept from any file, beyond one for each two bytes of it.
 const MOST_COMMANDS: u64 = 400_000;
@@ -49,9 +51,15 @@ struct Side<T> {
     readings: Vec<ClockReading>,
     /// Of a target's recording.
     target: TargetInfo,
-    ledger: Ledger,
-    is_exact: bool,
+    /// `None`: it has no end.
+    ledger: Option<Ledger>,
     file: FileReader,
+}
+
+impl<T> Side<T> {
+    fn is_exact(&self) -> bool {
+        self.ledger.as_ref().is_some_and(Ledger::is_exact)
+    }
 }
 
 /// Reads the commands of a recording, as far as `take` makes something of their events.
@@ -85,20 +93,11 @@ fn read<T>(
             Step::Ended => break,
         }
     }
-    let is_exact = file.ledger().is_some_and(Ledger::is_exact);
-    let ledger = file.ledger().cloned().unwrap_or_default();
+    let ledger = file.ledger().cloned();
     let target = file.info().target.clone().unwrap_or_default();
-    Ok(Side {
-        commands,
-        without_times,
-        controllers,
-        targets,
-        readings,
-        target,
-        ledger,
-        is_exact,
-        file,
-    })
+    let side =
+        Side { commands, without_times, controllers, targets, readings, target, ledger, file };
+    Ok(side)
 }
 
 /// The method by which the clocks are compared, and the offset if it does not come from the pairs.
@@ -151,29 +150,24 @@ fn typed(text: &str) -> Result<(u32, &str)> {
     Ok((ctrl_instance(ctrl).map_err(usage)?, name))
 }
 
-/// The pairs of controllers, as typed or where only one is possible.
+/// The controller of the host side that each of the guest's is, as typed, or as far as only one is possible.
 fn controllers(
     typed: &[(u32, &str)],
     guest: &[ControllerInfo],
     host: &Side<Served>,
 ) -> Result<BTreeMap<u32, u32>> {
+    let names = host.targets.iter().map(|c| c.name.to_string()).collect::<Vec<_>>().join(", ");
     let mut pairs = BTreeMap::new();
     for &(ctrl, name) in typed {
-        let found = host.targets.iter().find(|c| c.name == name);
-        let found = found.ok_or_else(|| {
-            let names = host.targets.iter().map(|c| c.name.to_string());
-            usage(format!(
-                "--ctrl nvme{ctrl}={name}: the host side has no {name}; it has {}",
-                names.collect::<Vec<_>>().join(", ")
-            ))
+        let found = host.targets.iter().find(|c| c.name == name).ok_or_else(|| {
+            usage(format!("--ctrl nvme{ctrl}={name}: the host side has no {name}; it has {names}"))
         })?;
         pairs.insert(ctrl, found.number);
     }
     if pairs.is_empty() {
-        pairs = pair_controllers(guest, host.target.kind, &host.targets).map_err(usage)?;
+        pairs = possible(guest, host.target.kind, &host.targets).map_err(usage)?;
     }
     if pairs.is_empty() {
-        let names = host.targets.iter().map(|c| c.name.to_string()).collect::<Vec<_>>().join(", ");
         return Err(usage(format!(
             "no controller is in both recordings: their transports, controller ids or NQNs differ; \
              --ctrl nvme0=NAME pairs two by name (host: {names})"
@@ -182,24 +176,50 @@ fn controllers(
     Ok(pairs)
 }
 
+fn possible(
+    guest: &[ControllerInfo],
+    kind: TargetKind,
+    host: &[HostController],
+) -> Result<BTreeMap<u32, u32>, String> {
+    let may = |g: &ControllerInfo, h: &HostController| {
+        let reachable = match kind {
+            TargetKind::Nvmet => g.transport != "pcie",
+            TargetKind::Qemu => g.transport == "pcie",
+            TargetKind::Spdk => true,
+        };
+        let cntlid = g.cntlid.zip(h.cntlid).is_none_or(|(a, b)| a == b);
+        let nqn = g.nqn.as_ref().zip(h.nqn.as_ref()).is_none_or(|(a, b)| a == b);
+        reachable && cntlid && nqn
+    };
+    let mut pairs = BTreeMap::new();
+    for h in host {
+        let partners: Vec<u32> = guest.iter().filter(|g| may(g, h)).map(|g| g.instance).collect();
+        let names: Vec<String> = partners.iter().map(|g| format!("nvme{g}")).collect();
+        let why = match partners[..] {
+            [] => continue,
+            [g] if pairs.insert(g, h.number).is_none() => continue,
+            [_] => format!("{} may be several controllers of the host side", names[0]),
+            _ => format!("{} of the host side may be {}", h.name, names.join(" or ")),
+        };
+        return Err(format!("{why}: name the pair with --ctrl {}={}", names[0], h.name));
+    }
+    Ok(pairs)
+}
+
 /// Reasons for commands without a partner.
 fn notes(guest: &Side<Guest>, host: &Side<Served>) -> Vec<String> {
-    let mut notes = Vec::new();
-    if !guest.is_exact {
-        notes.push("the recording of the guest is not exact".into());
-    }
-    let lost = host.ledger.degraded().into_iter();
-    notes.extend(lost.map(|what| format!("the host side has {what}")));
-    for (count, what) in [
-        (host.ledger.orphan_completions, "ends without a start on the host side"),
+    let ledger = host.ledger.clone().unwrap_or_default();
+    let lost = ledger.degraded().into_iter().map(|what| format!("the host side has {what}"));
+    let not_exact =
+        (!guest.is_exact()).then(|| "the recording of the guest is not exact".to_owned());
+    let counts = [
+        (ledger.orphan_completions, "ends without a start on the host side"),
         (host.without_times, "commands of the host side without times, or with times out of order"),
         (guest.without_times, "commands of the guest without times"),
-    ] {
-        if count > 0 {
-            notes.push(format!("{what}: {count}"));
-        }
-    }
-    notes
+    ];
+    let counts = counts.into_iter().filter(|(count, _)| *count > 0);
+    let counts = counts.map(|(count, what)| format!("{what}: {count}"));
+    not_exact.into_iter().chain(lost).chain(counts).collect()
 }
 
 /// The error, after the reason if a recording is not whole.
@@ -231,7 +251,7 @@ pub fn run(args: &JoinArgs) -> Result<()> {
     settings.filter.ctrls = typed.iter().map(|(ctrl, _)| *ctrl).collect();
     let guest = FileReader::open(&args.guest, &settings)?;
     guest.require_pairs()?;
-    let mut guest = read(guest, guest_command)?;
+    let mut guest = read(guest, Guest::of)?;
     // what follows may fail for what is missing
     let of_the_rest = |error| of_the_rest(error, [&guest.file, &host.file]);
     let (clock, known) = clock(args, &guest, &host).map_err(of_the_rest)?;
@@ -244,9 +264,9 @@ pub fn run(args: &JoinArgs) -> Result<()> {
     });
     let mut served = take(&mut host.commands);
     served.retain(|s| pairs.values().any(|number| *number == s.id.ctrl));
-    let is_whole = guest.is_exact && host.is_exact;
+    let is_exact = guest.is_exact() && host.is_exact();
     let resolution = host.target.resolution_ns;
-    let join = Join::new(commands, served, resolution, known, is_whole);
+    let join = Join::new(commands, served, resolution, known, is_exact);
     if let Some(path) = &args.output {
         timeline::write((args, path), (&guest.file, &host), &join)?;
         guest.file.check_complete()?;
@@ -261,6 +281,7 @@ pub fn run(args: &JoinArgs) -> Result<()> {
         host_name: &|number| name_of(&host.targets, number),
         controllers: pairs.into_iter().collect(),
         slowest: args.slowest,
+        is_exact,
         notes: notes(&guest, &host),
     };
     let mut out = BufWriter::new(stdout());
@@ -273,7 +294,7 @@ pub fn run(args: &JoinArgs) -> Result<()> {
     out.flush()?;
     guest.file.check_complete()?;
     host.file.check_complete()?;
-    if join.matches.pairs.is_empty() {
+    if join.pairs.is_empty() {
         let text = "no command is in both recordings: did both run at the same time, for the same \
                     controller? --ctrl nvme0=NAME pairs others";
         return Err(Failure::error(Kind::Run, text));

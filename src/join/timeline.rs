@@ -7,7 +7,8 @@ use std::io::BufWriter;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::join::pairing::{Join, Offset};
+use crate::join::clock::Offset;
+use crate::join::matching::Join;
 use crate::model::stage::StageSet;
 use crate::model::text::Text;
 use crate::run::exit::usage;
@@ -39,7 +40,7 @@ fn shift(offset: &Offset, host_ns: u64, near_ns: u64) -> i64 {
 /// partner has the offset that its parts in the report have.
 fn on_host<'j>(join: &'j Join, offset: &Offset) -> Vec<(&'j Served, i64)> {
     let partners: BTreeMap<usize, usize> =
-        join.matches.pairs.iter().map(|&(guest, host)| (host, guest)).collect();
+        join.pairs.iter().map(|&(guest, host)| (host, guest)).collect();
     let near_ns = join.guest.first().map_or(0, |guest| guest.issue_ns);
     let shifted = join.host.iter().enumerate().map(|(n, served)| {
         let shift_ns = match partners.get(&n) {
@@ -62,7 +63,7 @@ pub fn write(
     (replay, host): (&FileReader, &Side<Served>),
     join: &Join,
 ) -> Result<()> {
-    let Some(offset) = &join.matches.offset else {
+    let Some(offset) = &join.offset else {
         return Err(usage(
             "--format perfetto needs the offset of the clocks, and no pair of commands tells it",
         ));
@@ -95,7 +96,7 @@ pub fn write(
         "{name}: {} commands of the guest, {shown} of the host side, {} of them paired{size}; times of \
          the host side are uncertain by {}",
         counts.commands,
-        join.matches.pairs.len(),
+        join.pairs.len(),
         nanos(error_ns as f64)
     ));
     ended

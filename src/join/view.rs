@@ -8,7 +8,7 @@ use std::io::Write;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::join::pairing::{Guest, Join};
+use crate::join::matching::{Guest, Join};
 use crate::model::event::CommandId;
 use crate::model::report::disk_names::DiskNames;
 use crate::model::report::parts::PartKey;
@@ -17,7 +17,7 @@ use crate::model::text::{Text, word};
 use crate::units::{counted, nanos};
 use crate::view::header::entry_at;
 use crate::view::json::typed_line;
-use crate::view::parts::{ids, parts_json, parts_text, signed};
+use crate::view::parts::{ids, parts_json, parts_text};
 use crate::view::theme::Theme;
 
 /// How the clocks of the two recordings were compared.
@@ -49,6 +49,8 @@ pub struct JoinView<'a> {
     pub controllers: Vec<(u32, u32)>,
     /// Number of slow commands to show singly.
     pub slowest: usize,
+    /// Whether nothing of either recording is lost.
+    pub is_exact: bool,
     /// Reasons for unmatched commands.
     pub notes: Vec<String>,
 }
@@ -75,7 +77,7 @@ impl JoinView<'_> {
             }
             slow_line(guest, parts, self.disks, out)?;
         }
-        if self.slowest > 0 && !self.join.matches.pairs.is_empty() {
+        if self.slowest > 0 && !self.join.pairs.is_empty() {
             writeln!(out)?;
         }
         self.summary(out)
@@ -87,8 +89,8 @@ impl JoinView<'_> {
 
     /// The clock in sentences.
     fn clock_text(&self) -> String {
-        let Some(offset) = &self.join.matches.offset else {
-            let text = match self.join.matches.pairs.is_empty() {
+        let Some(offset) = &self.join.offset else {
+            let text = match self.join.pairs.is_empty() {
                 true => "not compared: no command is on both sides",
                 false => "no offset agrees with the pairs",
             };
@@ -96,9 +98,7 @@ impl JoinView<'_> {
         };
         let by = match self.clock {
             JoinClock::Same => return "same: both recordings have the clock of one boot".into(),
-            JoinClock::Pairs if self.join.guest.iter().all(|g| g.has_cqe) => {
-                "bounded by issue and the CQE"
-            }
+            JoinClock::Pairs if self.join.has_cqes() => "bounded by issue and the CQE",
             JoinClock::Pairs => "bounded by issue and the completion (fabrics have no CQE)",
             JoinClock::Tsc => "by the TSC of both",
             JoinClock::Ptp => "by the wall clock of the host, read in the guest by ptp_kvm",
@@ -114,35 +114,24 @@ impl JoinView<'_> {
     }
 
     fn summary(&self, out: &mut dyn Write) -> io::Result<()> {
-        let Self { join, .. } = self;
-        let matches = &join.matches;
-        let pairs: Vec<String> = self
-            .controllers
-            .iter()
-            .map(|(g, h)| format!("nvme{g} = {}", word(&(self.host_name)(*h))))
-            .collect();
+        let Self { join, host_name, .. } = self;
+        let pair = |(g, h): &(u32, u32)| format!("nvme{g} = {}", word(&host_name(*h)));
+        let pairs: Vec<String> = self.controllers.iter().map(pair).collect();
+        let ([guest, host], [of_guest, of_host]) = (join.unmatched(), join.ambiguous);
+        let matched = counted(join.pairs.len() as u64, "command");
         let mut entries = vec![
             ("joined", pairs.join(", ")),
             (
                 "matched",
                 format!(
-                    "{}; unmatched: guest {}, host {}; ambiguous: guest {}, host {}",
-                    counted(matches.pairs.len() as u64, "command"),
-                    join.unmatched_guest(),
-                    join.unmatched_host(),
-                    matches.ambiguous_guest,
-                    matches.ambiguous_host
+                    "{matched}; unmatched: guest {guest}, host {host}; ambiguous: guest {of_guest}, host \
+                     {of_host}"
                 ),
             ),
             ("clock", self.clock_text()),
         ];
-        if matches.contradictory > 0 {
-            let text = format!(
-                "{} pairs with equal ids contradict the clock, and are unmatched",
-                matches.contradictory
-            );
-            entries.push(("", text));
-        }
+        let exact = "exact: no record of either side is lost";
+        entries.extend(self.is_exact.then(|| ("accuracy", exact.to_owned())));
         entries.extend(self.notes.iter().map(|note| ("note", note.clone())));
         entries.iter().try_for_each(|(label, text)| entry_at(10, label, text, out))
     }
@@ -170,24 +159,24 @@ impl JoinView<'_> {
 
     fn end_line(&self) -> Value {
         let Self { join, .. } = self;
-        let matches = &join.matches;
-        let offset = matches.offset.as_ref();
+        let offset = join.offset.as_ref();
+        let ([guest, host], [of_guest, of_host]) = (join.unmatched(), join.ambiguous);
         let pair = |(g, h): &(u32, u32)| (format!("nvme{g}"), (self.host_name)(*h));
         json!({
             "controllers": self.controllers.iter().map(pair).collect::<Vec<_>>(),
-            "matched": matches.pairs.len(),
-            "unmatched_guest": join.unmatched_guest(),
-            "unmatched_host": join.unmatched_host(),
-            "ambiguous_guest": matches.ambiguous_guest,
-            "ambiguous_host": matches.ambiguous_host,
-            "contradictory": matches.contradictory,
+            "exact": self.is_exact,
+            "matched": join.pairs.len(),
+            "unmatched_guest": guest,
+            "unmatched_host": host,
+            "ambiguous_guest": of_guest,
+            "ambiguous_host": of_host,
             "clock": self.clock,
             "offset_low_ns": offset.map(|o| o.range_ns.0),
             "offset_high_ns": offset.map(|o| o.range_ns.1),
             "drift_low_ppm": offset.map(|o| o.drift_ppm.0),
             "drift_high_ppm": offset.map(|o| o.drift_ppm.1),
             "error_ns": join.error_ns(),
-            "bounded_by_cqe": join.guest.iter().all(|g| g.has_cqe),
+            "bounded_by_cqe": join.has_cqes(),
             "notes": self.notes,
         })
     }
@@ -205,6 +194,6 @@ fn slow_line(
     guest.blocks.iter().for_each(|blocks| text += &format!(" slba={}", blocks.slba));
     writeln!(out, "{total:>8}  {text}")?;
     let parts: Vec<String> =
-        parts.iter().map(|p| format!("{}={}", p.name, signed(p.ns as f64))).collect();
+        parts.iter().map(|p| format!("{}={}", p.name, nanos(p.ns as f64))).collect();
     entry_at(10, "", &parts.join(" "), out)
 }

@@ -114,8 +114,8 @@ pub fn name_of(controllers: &[HostController], ctrl: u32) -> Text {
 pub struct Part {
     /// The stage, or merged stages: `backend`, `backend+host_complete`.
     pub name: String,
-    /// Duration in nanoseconds. Negative only in a join whose clock contradicts the pair.
-    pub ns: i64,
+    /// Duration in nanoseconds.
+    pub ns: u64,
     /// Whether the error of a join's clock applies: it adds to one direction what it takes from the
     /// other.
     #[serde(skip)]
@@ -124,7 +124,7 @@ pub struct Part {
 
 impl Part {
     /// A part that no clock is needed for.
-    pub fn new(name: impl Into<String>, ns: i64) -> Self {
+    pub fn new(name: impl Into<String>, ns: u64) -> Self {
         Self { name: name.into(), ns, by_clock: false }
     }
 
@@ -132,7 +132,7 @@ impl Part {
     /// `None` if two points are out of order.
     pub fn of(times: &Timeline) -> Option<Vec<Self>> {
         let stages = times.segments(StageSet::Host)?.into_iter();
-        Some(stages.map(|stage| Self::new(stage.run.name(), stage.ns.cast_signed())).collect())
+        Some(stages.map(|stage| Self::new(stage.run.name(), stage.ns)).collect())
     }
 }
 
@@ -266,7 +266,7 @@ mod tests {
         command
     }
 
-    fn named(points: &[(Point, u64)]) -> Option<Vec<(String, i64)>> {
+    fn named(points: &[(Point, u64)]) -> Option<Vec<(String, u64)>> {
         let stages = Part::of(&command(points).times)?.into_iter();
         Some(stages.map(|s| (s.name, s.ns)).collect())
     }

@@ -14,16 +14,12 @@ use super::table::Table;
 use super::text::times;
 use super::theme::Theme;
 use crate::model::event::CommandId;
-use crate::model::report::parts::{PartKey, PartRows, PartTimes};
+use crate::model::histogram::Histogram;
+use crate::model::report::parts::{PartKey, PartRows};
 use crate::model::text::Text;
 use crate::nvme::decode::Blocks;
 use crate::nvme::subject::{fctype, namespace};
-use crate::units::{counted, nanos, percent};
-
-/// A signed time.
-pub fn signed(ns: f64) -> String {
-    if ns < 0.0 { format!("-{}", nanos(-ns)) } else { nanos(ns) }
-}
+use crate::units::{counted, percent};
 
 /// The ids of a command, and its blocks if it has some.
 pub fn ids(id: &CommandId, blocks: Option<Blocks>) -> Map<String, Value> {
@@ -61,23 +57,18 @@ pub fn parts_text(
             n => format!("  unmeasured {n}"),
         };
         table.title(format!("{}  {}{unmeasured}", subject(key), counted(row.count, "cmd")));
-        let mut line = |name: &str, part: &PartTimes| {
-            let (count, sum_ns) = (part.times.count(), part.sum_ns as f64);
-            let mark = if part.by_clock && marks { " *" } else { "" };
-            let share = sum_ns / (row.total.sum_ns as f64).max(1.0);
-            let mut cells = vec![
-                ("<PART", format!("  {name}{mark}")),
-                ("N", count.to_string()),
-                ("SHARE", percent(share)),
-            ];
-            cells.extend(times(&part.times, false, false));
-            if sum_ns < 0.0 {
-                cells[3].1 = signed(sum_ns / count as f64);
-            }
+        let mut line = |name: &str, mark: &str, h: &Histogram| {
+            let share = h.sum() as f64 / (row.total.sum() as f64).max(1.0);
+            let name = format!("  {name}{mark}");
+            let mut cells =
+                vec![("<PART", name), ("N", h.count().to_string()), ("SHARE", percent(share))];
+            cells.extend(times(h, false, false));
             table.row(cells);
         };
-        row.parts.iter().for_each(|part| line(&part.name, part));
-        line("total", &row.total);
+        for (name, by_clock, h) in &row.parts {
+            line(name, if *by_clock && marks { " *" } else { "" }, h);
+        }
+        line("total", "", &row.total);
     }
     table.write(theme, WIDTH, out)?;
     if rows.is_empty() { Ok(()) } else { writeln!(out) }
@@ -87,7 +78,6 @@ pub fn parts_text(
 struct PartLine<'a> {
     name: &'a str,
     uncertain: bool,
-    exact_sum_ns: i64,
     #[serde(flatten)]
     dist: Dist,
 }
@@ -96,19 +86,18 @@ struct PartLine<'a> {
 ///
 /// # Errors
 /// Errors of the writer.
-pub fn parts_json(
+pub fn parts_json<'a>(
     kind: &'static str,
-    rows: &PartRows,
+    rows: &'a PartRows,
     name_of: &dyn Fn(u32) -> Text,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     for ((ctrl, cdw1, opcode), row) in rows {
-        let parts = row.parts.iter().map(|part| PartLine {
-            name: &part.name,
-            uncertain: part.by_clock,
-            exact_sum_ns: i64::try_from(part.sum_ns).unwrap_or(i64::MAX),
-            dist: dist(&part.times, false),
-        });
+        let part = |(name, by_clock, h): &'a (String, bool, Histogram)| PartLine {
+            name,
+            uncertain: *by_clock,
+            dist: dist(h, false),
+        };
         let line = json!({
             "ctrl": name_of(*ctrl),
             "nsid": namespace(*opcode, *cdw1),
@@ -118,8 +107,8 @@ pub fn parts_json(
             "fctype": fctype(*opcode, *cdw1),
             "count": row.count,
             "unmeasured": row.unmeasured,
-            "parts": parts.collect::<Vec<_>>(),
-            "total": dist(&row.total.times, false),
+            "parts": row.parts.iter().map(part).collect::<Vec<_>>(),
+            "total": dist(&row.total, false),
         });
         typed_line(kind, &line, out)?;
     }

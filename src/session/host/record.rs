@@ -15,7 +15,7 @@ use crate::nvme::status::Status;
 
 /// Bytes of an NQN, with its end.
 const NQN: usize = nd_host_limit::ND_HOST_NQN.0 as usize;
-/// Number of times: of the points, and of an interrupt.
+/// Number of times: of the points, and of what is no point.
 const TIMES: usize = nd_host_point::ND_HOST_POINTS.0 as usize;
 
 const HAS_STATUS: u32 = nd_host_flag::ND_HOST_HAS_STATUS.0;
@@ -71,7 +71,7 @@ impl Record {
         let command = self.command(ctrl, in_kernel);
         match self.flags & IS_ABANDONED {
             0 => command.finished(),
-            _ => command.unfinished(0),
+            _ => command.unfinished(self.times_ns[TIMES - 1]),
         }
     }
 

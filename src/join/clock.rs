@@ -5,12 +5,8 @@
 //! the offset is a line in time, and the lines between the bounds of all pairs are a convex region of levels
 //! and drifts. Nothing is assumed about the shares of the two directions.
 
-use std::collections::BTreeSet;
-
 /// Largest drift that is looked for: 1000 ppm.
 const STEEPEST: f64 = 1e-3;
-/// Rounds of looking for pairs that no other confirms. A file that needs more is made to.
-const ROUNDS: usize = 20;
 /// Most corners of a region. A bound that would add more is left out: the region is larger then.
 const MOST_CORNERS: usize = 32;
 
@@ -28,20 +24,6 @@ pub struct Bounds {
     pub low: i64,
     /// The offset is at most this.
     pub up: i64,
-    /// The time that the target worked on the command. If the pair is wrong, one of the bounds is
-    /// beyond the truth by at least this: a driver uses an id again only after the command's end.
-    pub work_ns: i64,
-}
-
-/// How a pair stands to the others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stands {
-    /// It fits them.
-    Fits,
-    /// It may be a wrong pair, of two commands whose other records are lost.
-    Unsure,
-    /// Its times contradict the others.
-    Contradicts,
 }
 
 /// A line: the offset at the origin, relative to the base, and its nanoseconds per nanosecond.
@@ -50,12 +32,9 @@ type Line = (f64, f64);
 /// A pair, relative to origin and base.
 #[derive(Clone, Copy, Debug)]
 struct Span {
-    /// Number of the pair.
-    pair: usize,
     at: f64,
     low: f64,
     up: f64,
-    work: f64,
 }
 
 impl Span {
@@ -75,12 +54,6 @@ impl Span {
     fn room(&self, line: &Line) -> [f64; 2] {
         let offset = line.0 + line.1 * self.at;
         [offset - self.low, self.up - offset]
-    }
-
-    /// Whether one of its bounds is this edge of a region, to a nanosecond.
-    fn touches(&self, edge: &[Line; 2]) -> bool {
-        let [from, to] = edge.each_ref().map(|corner| self.room(corner));
-        (0..2).any(|bound| from[bound].abs() < 1.0 && to[bound].abs() < 1.0)
     }
 
     /// The lines of a region that are between its bounds.
@@ -197,29 +170,10 @@ impl Offset {
         bounds.low <= low && high <= bounds.up
     }
 
-    /// Whether the pair fits the offset somewhere in its range. No offset fits a command that took
-    /// longer on the host than in the guest.
+    /// Whether the pair fits the offset somewhere in its range.
     pub fn may_fit(&self, bounds: &Bounds) -> bool {
         let (low, high) = self.range(bounds.at_ns);
-        bounds.low <= bounds.up && bounds.low <= high && low <= bounds.up
-    }
-
-    /// Judges pairs by an offset that is known. `is_whole`: no record is lost. Otherwise a pair may be
-    /// wrong if its bounds leave room for a truth that is further away than the target's work.
-    pub fn judge(&self, pairs: &[Bounds], is_whole: bool) -> Vec<Stands> {
-        let stands = |b: &Bounds| {
-            let (low, high) = self.range(b.at_ns);
-            let is_narrower =
-                b.low >= low.saturating_add(b.work_ns) || b.up <= high.saturating_sub(b.work_ns);
-            if !self.may_fit(b) {
-                Stands::Contradicts
-            } else if is_whole || self.surely_fits(b) || !is_narrower {
-                Stands::Fits
-            } else {
-                Stands::Unsure
-            }
-        };
-        pairs.iter().map(stands).collect()
+        bounds.low <= high && low <= bounds.up
     }
 }
 
@@ -248,66 +202,29 @@ fn level(spans: &[Span], slope: f64) -> f64 {
     best.map_or(0.0, |n| f64::midpoint(lows[n], ups[below(n)]))
 }
 
-/// The offset that most pairs agree on, for the times of the guest from `first_ns` to `last_ns`, and
-/// how each pair stands to it. `is_whole`: no record is lost, so that pairs which agree with the
-/// others are right. `None` if most pairs do not agree.
-pub fn fit(
-    pairs: &[Bounds],
-    (first_ns, last_ns): (i64, i64),
-    is_whole: bool,
-) -> Option<(Offset, Vec<Stands>)> {
-    let possible = || pairs.iter().enumerate().filter(|(_, b)| b.low <= b.up);
-    let base_ns = possible().map(|(_, b)| b.low).min()?;
-    let span = |(pair, b): (usize, &Bounds)| Span {
-        pair,
+/// The offset that most pairs agree on, at least this many, for the times of the guest from `first_ns` to
+/// `last_ns`. `None` if they do not.
+pub fn fit(pairs: &[Bounds], (first_ns, last_ns): (i64, i64), least: usize) -> Option<Offset> {
+    let base_ns = pairs.iter().map(|b| b.low).min()?;
+    let span = |b: &Bounds| Span {
         at: apart(b.at_ns, first_ns),
         low: apart(b.low, base_ns),
         up: apart(b.up, base_ns),
-        work: b.work_ns as f64,
     };
-    let mut spans: Vec<Span> = possible().map(span).collect();
+    let mut spans: Vec<Span> = pairs.iter().map(span).collect();
     spans.sort_by(|a, b| a.at.total_cmp(&b.at));
     let slope = drift(&spans);
     let rough = (level(&spans, slope), slope);
     let mut kept = spans.clone();
     kept.retain(|s| s.room(&rough).iter().all(|room| *room >= 0.0));
-    if 2 * kept.len() <= spans.len() {
+    if 2 * kept.len() <= spans.len() || kept.len() < least {
         return None;
     }
-    let mut region = lines(kept.iter()).unwrap_or_else(|| vec![rough]);
+    let region = lines(kept.iter()).unwrap_or_else(|| vec![rough]);
     // those that the rough line left out for the error of its slope
     spans.retain(|s| !s.cut(&region).is_empty());
-    match lines(spans.iter()) {
-        Some(all) => region = all,
-        None => spans = kept,
-    }
-    let mut unsure = BTreeSet::new();
-    for _ in 0..if is_whole { 0 } else { ROUNDS } {
-        let alone = (0..region.len()).filter_map(|n| {
-            let edge = [region[n], region[(n + 1) % region.len()]];
-            let mut on_it = spans.iter().filter(|s| s.touches(&edge));
-            on_it.next().filter(|_| on_it.next().is_none())
-        });
-        // it may be wrong if it says more than the others by the time of its work
-        let says_more = |s: &&Span| {
-            let others = lines(spans.iter().filter(|other| other.pair != s.pair));
-            others.is_none_or(|others| {
-                let (low, up) = offsets(&others, s.at);
-                s.low >= low + s.work || s.up <= up - s.work
-            })
-        };
-        let off: BTreeSet<usize> = alone.filter(says_more).map(|s| s.pair).collect();
-        if off.is_empty() {
-            break;
-        }
-        spans.retain(|s| !off.contains(&s.pair));
-        unsure.extend(off);
-        region = lines(spans.iter())?;
-    }
-    let offset = Offset::of(region, (first_ns, base_ns), last_ns);
-    let mut stands = offset.judge(pairs, true);
-    unsure.into_iter().for_each(|pair| stands[pair] = Stands::Unsure);
-    Some((offset, stands))
+    let region = lines(spans.iter()).unwrap_or(region);
+    Some(Offset::of(region, (first_ns, base_ns), last_ns))
 }
 
 #[cfg(test)]
