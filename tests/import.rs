@@ -86,7 +86,7 @@ fn ftrace_gives_commands_with_the_stages_that_its_events_make() {
     assert_eq!(of(&lines, "unfinished").len(), 1);
     lacks(&report, "3 events at its start");
     lacks(&report, "submit+device");
-    assert_eq!(kinds(&report), [("jbd2_run_stats", 1), ("nvme_setup_cmd", 1)]);
+    assert_eq!(kinds(&report), [("jbd2_run_stats", 1), ("nvme_setup_cmd, in another form", 1)]);
     let first = report["unread"][1]["first"].as_str().unwrap();
     assert!(first.contains("cmdid=x") && report["unread"][1]["line"] == 17, "{report}");
 }
@@ -220,7 +220,7 @@ fn a_log_of_qemu_without_times_has_an_order_and_no_latency() {
     lacks(&report, "start QEMU with -msg timestamp=on");
     assert_eq!((&report["resolution_ns"], &report["other"]), (&0.into(), &1.into()));
     let (_, rows) = imported(QEMU, "host latency");
-    for row in of(&rows, "host_row") {
+    for row in rows[0]["rows"].as_array().unwrap() {
         assert_eq!((&row["count"], &row["unmeasured"]), (&1.into(), &1.into()), "{row}");
     }
 }
@@ -279,15 +279,15 @@ fn spdk_gives_the_states_of_each_request() {
     let file = dir.path().join("text").display().to_string();
     fs::write(&file, text).unwrap();
     let report: Value = serde_json::from_str(&run(&format!("import {file} --json")).out).unwrap();
-    let states = report["states"].as_array().unwrap().iter();
+    let states = report["rows"].as_array().unwrap().iter();
     let states: Vec<_> =
-        states.map(|s| (s["state"].as_str().unwrap(), s["max_ns"].as_u64().unwrap())).collect();
+        states.map(|s| (s["name"].as_str().unwrap(), s["max_ns"].as_u64().unwrap())).collect();
     assert_eq!(states[1..3], [("RDMA_REQ_EXECUTING", 162), ("RDMA_REQ_EXECUTED", 334)]);
     lacks(&report, "no ids");
     assert_eq!(kinds(&report), [("something else", 1)]);
     let report = run("import tests/host/spdk_trace.json --json").out;
     let report: Value = serde_json::from_str(&report).unwrap();
-    assert_eq!(report["states"].as_array().unwrap().len() as u64, 6, "{report}");
+    assert_eq!(report["rows"].as_array().unwrap().len() as u64, 6, "{report}");
     run(&format!("import {file} -o {file}.nvd")).refuses(2, "no commands to record");
 }
 
@@ -301,10 +301,10 @@ fn old_text_of_kvm_does_not_know_returns_to_user_space() {
                 kvm-56  [000] 19.000185: kvm_entry: vcpu 0\n";
     fs::write(&file, text).unwrap();
     let ran = run(&format!("import {} --bar 0xfebd0000-0xfebd3fff --json", file.display()));
-    let lines: Vec<Value> = ran.out.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
-    assert_eq!((&lines[0]["qid"], &lines[0]["in_user"]), (&1.into(), &Value::Null));
-    assert_eq!((&lines[0]["doorbell"], &lines[0]["max_ns"]), (&"sq_tail".into(), &4000.into()));
-    lacks(&lines[1], "kvm_userspace_exit");
+    let report: Value = serde_json::from_str(&ran.out).unwrap();
+    let row = &report["rows"][0];
+    assert_eq!((&row["name"], &row["max_ns"]), (&"SQ tail of queue 1".into(), &4000.into()));
+    lacks(&report, "kvm_userspace_exit");
 }
 
 /// `perf trace` prints the fields of an event, and none that is zero.
@@ -319,11 +319,11 @@ fn doorbells_are_read_from_perf_trace() {
                 0.007 CPU 0/KVM/56 kvm:kvm_entry(rip: 0xc011518c)\n";
     fs::write(&file, text).unwrap();
     let ran = run(&format!("import {} --bar 0xfebd0000-0xfebd3fff --json", file.display()));
-    let lines: Vec<Value> = ran.out.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
-    let [doorbell, report] = &lines[..] else { panic!("{}{}", ran.out, ran.err) };
-    assert_eq!((&doorbell["qid"], &doorbell["doorbell"]), (&1.into(), &"sq_tail".into()));
-    assert_eq!((&doorbell["in_user"], &doorbell["max_ns"]), (&1.into(), &7000.into()));
-    assert_eq!((&report["ledger"]["matched"], kinds(report)), (&1.into(), vec![]));
+    let report: Value = serde_json::from_str(&ran.out).unwrap();
+    let row = &report["rows"][0];
+    assert_eq!(row["name"], "SQ tail of queue 1, in user space");
+    assert_eq!((&row["count"], &row["max_ns"]), (&1.into(), &7000.into()));
+    assert_eq!((&report["ledger"]["matched"], kinds(&report)), (&1.into(), vec![]));
 }
 
 const SETUP: &str =

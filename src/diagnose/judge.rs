@@ -176,13 +176,19 @@ fn headline(facts: &Facts, diagnosis: &Diagnosis) -> String {
             });
             let share = facts.share(facts.of(Subject::Machine), Stages::AT_DEVICE);
             let is_remote = |own: &ClassFacts| facts.fabric(own.class.ctrl).is_some();
-            let place = match facts.classes.all.iter().all(is_remote) {
-                // nothing separates these
-                true => format!(
-                    "up to {} of the time is spent in the driver, the network, the target and its storage",
-                    percent(share.most)
-                ),
-                false => format!("{} of the time is spent in the device", share.range()),
+            // nothing may separate these
+            let several = match share.least < 0.005 && share.most > 0.5 {
+                _ if facts.classes.all.iter().all(is_remote) => {
+                    Some("the driver, the network, the target and its storage")
+                }
+                true => Some("the driver and the device, which were not observed apart"),
+                false => None,
+            };
+            let place = match several {
+                Some(them) => {
+                    format!("up to {} of the time is spent in {them}", percent(share.most))
+                }
+                None => format!("{} of the time is spent in the device", share.range()),
             };
             let end = if facts.is_cut { " The end of the recording is missing." } else { "" };
             let first = slow.unwrap_or_else(|| "No cause found".into());

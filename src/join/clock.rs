@@ -7,6 +7,8 @@
 
 /// Largest drift that is looked for: 1000 ppm.
 const STEEPEST: f64 = 1e-3;
+/// Pairs that are tried as the one that most others agree with.
+const STARTS: usize = 20;
 /// Most corners of a region. A bound that would add more is left out: the region is larger then.
 const MOST_CORNERS: usize = 32;
 
@@ -59,6 +61,9 @@ impl Span {
     /// The lines of a region that are between its bounds.
     fn cut(&self, region: &[Line]) -> Vec<Line> {
         let mut left = region.to_vec();
+        if region.iter().all(|line| self.room(line).iter().all(|room| *room >= 0.0)) {
+            return left;
+        }
         for bound in 0..2 {
             let region = std::mem::take(&mut left);
             for (n, to) in region.iter().enumerate() {
@@ -74,23 +79,6 @@ impl Span {
         }
         left
     }
-}
-
-/// The lines between the bounds of all pairs. `None` if there are none.
-fn lines<'s>(mut spans: impl Iterator<Item = &'s Span>) -> Option<Vec<Line>> {
-    let mut region = spans.next()?.lines();
-    for span in spans {
-        if region.iter().any(|line| span.room(line).iter().any(|room| *room < 0.0)) {
-            let cut = span.cut(&region);
-            if cut.is_empty() {
-                return None;
-            }
-            if cut.len() <= MOST_CORNERS {
-                region = cut;
-            }
-        }
-    }
-    Some(region)
 }
 
 /// The lowest and the highest value.
@@ -177,31 +165,6 @@ impl Offset {
     }
 }
 
-/// The drift by most pairs: wrong pairs do not move a median. Each value is of two pairs with half of all
-/// pairs between them.
-fn drift(spans: &[Span]) -> f64 {
-    let middle = |s: &Span| f64::midpoint(s.low, s.up);
-    let later = spans.iter().skip(spans.len() / 2);
-    let two = spans.iter().zip(later).filter(|(a, b)| a.at < b.at);
-    let slopes = two.map(|(a, b)| (middle(b) - middle(a)) / (b.at - a.at));
-    let mut slopes: Vec<f64> = slopes.collect();
-    slopes.sort_by(f64::total_cmp);
-    slopes.get(slopes.len() / 2).map_or(0.0, |slope| slope.clamp(-STEEPEST, STEEPEST))
-}
-
-/// A level that most pairs allow a line of this slope.
-fn level(spans: &[Span], slope: f64) -> f64 {
-    let sorted = |end: fn(&Span) -> f64| {
-        let mut all: Vec<f64> = spans.iter().map(|s| end(s) - slope * s.at).collect();
-        all.sort_by(f64::total_cmp);
-        all
-    };
-    let (lows, ups) = (sorted(|s| s.low), sorted(|s| s.up));
-    let below = |n: usize| ups.partition_point(|up| *up < lows[n]);
-    let best = (0..lows.len()).max_by_key(|&n| n - below(n));
-    best.map_or(0.0, |n| f64::midpoint(lows[n], ups[below(n)]))
-}
-
 /// The offset that most pairs agree on, at least this many, for the times of the guest from `first_ns` to
 /// `last_ns`. `None` if they do not.
 pub fn fit(pairs: &[Bounds], (first_ns, last_ns): (i64, i64), least: usize) -> Option<Offset> {
@@ -211,19 +174,22 @@ pub fn fit(pairs: &[Bounds], (first_ns, last_ns): (i64, i64), least: usize) -> O
         low: apart(b.low, base_ns),
         up: apart(b.up, base_ns),
     };
-    let mut spans: Vec<Span> = pairs.iter().map(span).collect();
-    spans.sort_by(|a, b| a.at.total_cmp(&b.at));
-    let slope = drift(&spans);
-    let rough = (level(&spans, slope), slope);
-    let mut kept = spans.clone();
-    kept.retain(|s| s.room(&rough).iter().all(|room| *room >= 0.0));
-    if 2 * kept.len() <= spans.len() || kept.len() < least {
-        return None;
-    }
-    let region = lines(kept.iter()).unwrap_or_else(|| vec![rough]);
-    // those that the rough line left out for the error of its slope
-    spans.retain(|s| !s.cut(&region).is_empty());
-    let region = lines(spans.iter()).unwrap_or(region);
+    let spans: Vec<Span> = pairs.iter().map(span).collect();
+    // the lines that agree with this pair, and with the others as far as they agree with those before them
+    let from = |start: usize| {
+        let (mut region, mut agree) = (spans[start].lines(), 0);
+        for span in spans[start..].iter().chain(&spans[..start]) {
+            let cut = span.cut(&region);
+            agree += usize::from(!cut.is_empty());
+            if (1..=MOST_CORNERS).contains(&cut.len()) {
+                region = cut;
+            }
+        }
+        (2 * agree > spans.len() && agree >= least).then_some(region)
+    };
+    // a wrong pair agrees with few
+    let tries = STARTS.min(spans.len());
+    let region = (0..tries).find_map(|n| from(n * spans.len() / tries))?;
     Some(Offset::of(region, (first_ns, base_ns), last_ns))
 }
 

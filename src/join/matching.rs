@@ -5,14 +5,19 @@
 //! Records with equal identities are of one command if no other record of that identity fits the clocks.
 
 use std::collections::{HashMap, HashSet};
+use std::time::Duration;
 
 use super::clock::{Bounds, Offset, fit};
-use crate::model::event::{CommandId, Event, EventKind};
-use crate::model::point::Point;
-use crate::model::report::parts::PartRows;
-use crate::model::stage::{Stage, StageSet};
-use crate::model::target::{Part, Served};
+use crate::model::event::{CommandId, Event, EventKind, Outcome, Submission};
+use crate::model::point::{NO_COMPLETE, NO_SETUP, Point};
+use crate::model::report::latency::{RowReport, rows};
+use crate::model::report::recount::{Recount, TooManyRows};
+use crate::model::snapshot::Snapshot;
+use crate::model::stage::StageSet;
+use crate::model::target::Served;
+use crate::model::timeline::Timeline;
 use crate::nvme::decode::{Blocks, CommandSet, blocks};
+use crate::nvme::sqe::Parts;
 
 /// A command in the guest's recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,40 +102,32 @@ impl Guest {
         self.end_ns.checked_sub(self.issue_ns)?.checked_sub(served)
     }
 
-    /// The parts of the command's time, in the order of its life. Without a point before the issue there is
-    /// no `guest_submit`.
-    pub fn parts(&self, host: &Served, offset: &Offset) -> Vec<Part> {
-        let by_clock =
-            |names: Vec<&str>, ns| Part { by_clock: true, ..Part::new(names.join("+"), ns) };
-        let names = |stages: &'static [Stage]| stages.iter().map(|stage| stage.name);
-        let mut parts = Vec::new();
+    /// The points of the command on both sides, by the guest's clock. The offset may be wrong by its error, but
+    /// neither direction is negative.
+    pub fn joined(&self, host: &Served, offset: &Offset) -> Timeline {
+        let no_cqe = if self.has_cqe { 0 } else { NO_COMPLETE };
+        let mut line = Timeline::new([], NO_SETUP | no_cqe);
         if self.has_begin {
-            parts.push(Part::new("guest_submit", self.issue_ns - self.begin_ns));
+            line.add(Point::Start, self.begin_ns);
         }
-        // stages of the target whose points were not observed belong to the directions
-        let stages = StageSet::Host.stages();
-        let seen = |stage: &Stage| host.times.at(stage.from).is_some();
-        let is_posted = host.times.at(StageSet::Host.last_point()).is_some();
-        let first = stages.iter().position(seen).unwrap_or(stages.len());
-        let last = stages.iter().rposition(seen).filter(|_| !is_posted).unwrap_or(stages.len());
+        line.add(Point::SetupIn, self.issue_ns);
         let around = self.around(host).unwrap_or_default();
         let apart = host.first_ns.cast_signed() - self.issue_ns.cast_signed();
         let to_host = apart.saturating_sub(offset.at(self.issue_ns.cast_signed()));
-        // the offset may be wrong by its error, but no direction is negative
-        let to_host = to_host.max(0).unsigned_abs().min(around);
-        let there = ["to_host"].into_iter().chain(names(&stages[..first])).collect();
-        parts.push(by_clock(there, to_host));
-        parts.extend(Part::of(&host.times).unwrap_or_default());
-        let mut back: Vec<&str> = names(&stages[last..]).chain(["to_guest"]).collect();
-        let complete = self.last_ns - self.end_ns;
-        if self.has_cqe {
-            parts.push(by_clock(back, around - to_host));
-            parts.push(Part::new("guest_complete", complete));
-        } else {
-            back.push("guest_complete");
-            parts.push(by_clock(back, around - to_host + complete));
+        let fetch_ns = self.issue_ns + to_host.max(0).unsigned_abs().min(around);
+        for (from, to) in [
+            (Point::Start, Point::Issue),
+            (Point::Issue, Point::Doorbell),
+            (Point::Cqe, Point::Irq),
+            (Point::End, Point::Cqe),
+        ] {
+            if let Some(ns) = host.times.at(from) {
+                line.add(to, fetch_ns + (ns - host.first_ns));
+            }
         }
-        parts
+        line.add(Point::Complete, self.end_ns);
+        line.add(Point::End, self.last_ns);
+        line
     }
 }
 
@@ -141,7 +138,7 @@ pub fn served(event: &Event) -> Option<Served> {
     };
     let times = outcome.timeline?;
     let (first_ns, last_ns) = times.ends().filter(|(_, last)| *last < NO_TIME)?;
-    Part::of(&times)?;
+    times.segments(StageSet::Host)?;
     Some(Served {
         id: *id,
         blocks: blocks(id.opcode.queue, CommandSet::Nvm, &asked.sqe),
@@ -294,21 +291,32 @@ impl Join {
         [self.guest.len() as u64 - paired - guest, self.host.len() as u64 - paired - host]
     }
 
-    /// The pairs' commands of the guest, with the parts of their times. Without an offset there are none.
-    pub fn commands(&self) -> impl Iterator<Item = (&Guest, Vec<Part>)> {
+    /// The pairs' commands of the guest, with their points on both sides. Without an offset there are none.
+    pub fn commands(&self) -> impl Iterator<Item = (&Guest, Timeline)> {
         self.pairs.iter().filter_map(|&(g, h)| {
             let guest = &self.guest[g];
-            Some((guest, guest.parts(&self.host[h], self.offset.as_ref()?)))
+            Some((guest, guest.joined(&self.host[h], self.offset.as_ref()?)))
         })
     }
 
     /// The pairs by controller, namespace and opcode.
-    pub fn rows(&self) -> PartRows {
-        let mut rows = PartRows::new();
-        for (guest, parts) in self.commands() {
-            rows.entry((guest.ctrl, guest.id.nsid, guest.id.opcode)).or_default().add(&parts);
+    ///
+    /// # Errors
+    /// If there are too many rows.
+    pub fn rows(&self) -> Result<Vec<RowReport>, TooManyRows> {
+        let (recount, mut snapshot) = (Recount::of(StageSet::Join), Snapshot::default());
+        for (guest, line) in self.commands() {
+            let id = CommandId { ctrl: guest.ctrl, ..guest.id };
+            let (submission, outcome) =
+                (Submission::of(Parts::default().into()), Outcome::of(None, Some(line)));
+            let what = EventKind::Command(id, submission, outcome);
+            recount.add(&Event { at_ns: guest.last_ns, what }, &mut snapshot)?;
         }
-        rows
+        let times = |of: fn(&Guest) -> u64| self.guest.iter().map(of);
+        let begin_ns = times(|guest| guest.begin_ns).min().unwrap_or_default();
+        let end_ns = times(|guest| guest.last_ns).max().unwrap_or_default();
+        let covers = Duration::from_nanos(end_ns - begin_ns);
+        Ok(rows(&snapshot, StageSet::Join, None, covers))
     }
 
     /// How far the split between the two directions may be wrong, in nanoseconds.

@@ -5,14 +5,12 @@ use crate::error::{Failure, Kind};
 use crate::join::clock::Offset;
 use crate::join::matching::{Guest, Join, served};
 use crate::join::readings::by_readings;
-use crate::join::view::{JoinClock, JoinView};
+use crate::join::view::JoinClock;
 use crate::model::event::Event;
 use crate::model::ledger::Ledger;
 use crate::model::machine::{ClockReading, ControllerInfo, SharedClock};
-use crate::model::report::disk_names::DiskNames;
 use crate::model::stage::StageSet;
-use crate::model::target::{HostClock, HostController, Served, TargetInfo, TargetKind, name_of};
-use crate::model::text::printable;
+use crate::model::target::{HostClock, HostController, Served, TargetInfo, TargetKind};
 use crate::nvme::decode::CommandSet;
 use crate::recording::Fact;
 use crate::run::args::common::{ColorArg, JSON, JSON_LONG, ONLY_EXAMPLES, number};
@@ -22,7 +20,6 @@ use crate::run::exit::usage;
 use crate::run::input;
 use crate::run::stdout::stdout;
 use crate::settings::Settings;
-use crate::view::theme::Theme;
 use anyhow::Result;
 use clap::ValueEnum;
 use std::collections::BTreeMap;
@@ -54,6 +51,18 @@ struct Side<T> {
     /// `None`: it has no end.
     ledger: Option<Ledger>,
     file: FileReader,
+}
+
+/// Both recordings, joined.
+struct Joined<'a> {
+    args: &'a JoinArgs,
+    join: Join,
+    /// How the clocks were compared.
+    clock: JoinClock,
+    guest: Side<Guest>,
+    host: Side<Served>,
+    /// The controllers of the host side, by those in the guest.
+    pairs: BTreeMap<u32, u32>,
 }
 
 impl<T> Side<T> {
@@ -123,13 +132,6 @@ fn clock(
         JoinClock::Tsc => ("tsc", SharedClock::Tsc),
         JoinClock::Ptp => ("ptp", SharedClock::HostWall),
     };
-    let mut recordings = [(&args.guest, infos.0), (&args.host, infos.1)].into_iter();
-    let on_arm = recordings.find(|(_, info)| info.arch == "aarch64");
-    if let (JoinClock::Tsc, Some((path, _))) = (clock, on_arm) {
-        let shown = printable(path);
-        let why = "was made on arm64, which has no TSC; use --clock ptp or --clock pairs";
-        return Err(usage(format!("--clock tsc: {shown} {why}")));
-    }
     if !is_monotonic {
         let why = "the times of the host side are not of its CLOCK_MONOTONIC";
         return refused(&format!("{name}: {why}"));
@@ -206,22 +208,6 @@ fn possible(
     Ok(pairs)
 }
 
-/// Reasons for commands without a partner.
-fn notes(guest: &Side<Guest>, host: &Side<Served>) -> Vec<String> {
-    let ledger = host.ledger.clone().unwrap_or_default();
-    let lost = ledger.degraded().into_iter().map(|what| format!("the host side has {what}"));
-    let not_exact =
-        (!guest.is_exact()).then(|| "the recording of the guest is not exact".to_owned());
-    let counts = [
-        (ledger.orphan_completions, "ends without a start on the host side"),
-        (host.without_times, "commands of the host side without times, or with times out of order"),
-        (guest.without_times, "commands of the guest without times"),
-    ];
-    let counts = counts.into_iter().filter(|(count, _)| *count > 0);
-    let counts = counts.map(|(count, what)| format!("{what}: {count}"));
-    not_exact.into_iter().chain(lost).chain(counts).collect()
-}
-
 /// The error, after the reason if a recording is not whole.
 fn of_the_rest(error: anyhow::Error, sides: [&FileReader; 2]) -> anyhow::Error {
     let flaw = |file: &FileReader| Some(format!("{} {}", file.path, file.incomplete()?));
@@ -267,34 +253,20 @@ pub fn run(args: &JoinArgs) -> Result<()> {
     let is_exact = guest.is_exact() && host.is_exact();
     let resolution = host.target.resolution_ns;
     let join = Join::new(commands, served, resolution, known, is_exact);
+    let joined = Joined { args, join, clock, guest, host, pairs };
     if let Some(path) = &args.output {
-        timeline::write((args, path), (&guest.file, &host), &join)?;
-        guest.file.check_complete()?;
-        return host.file.check_complete();
-    }
-    let mut disks = DiskNames::default();
-    disks.recorded(&guest.controllers);
-    let view = JoinView {
-        disks: &disks,
-        join: &join,
-        clock,
-        host_name: &|number| name_of(&host.targets, number),
-        controllers: pairs.into_iter().collect(),
-        slowest: args.slowest,
-        is_exact,
-        notes: notes(&guest, &host),
-    };
-    let mut out = BufWriter::new(stdout());
-    if args.json {
-        view.json(&mut out)?;
+        timeline::write(&joined, path)?;
     } else {
-        let color = args.color.on_stdout(false);
-        view.text(Theme { color }, &mut out)?;
+        let mut out = BufWriter::new(stdout());
+        match args.json {
+            true => joined.json(&mut out)?,
+            false => joined.text(args.color.on_stdout(false), &mut out)?,
+        }
+        out.flush()?;
     }
-    out.flush()?;
-    guest.file.check_complete()?;
-    host.file.check_complete()?;
-    if join.pairs.is_empty() {
+    joined.guest.file.check_complete()?;
+    joined.host.file.check_complete()?;
+    if joined.join.pairs.is_empty() {
         let text = "no command is in both recordings: did both run at the same time, for the same \
                     controller? --ctrl nvme0=NAME pairs others";
         return Err(Failure::error(Kind::Run, text));

@@ -90,7 +90,7 @@ pub fn by_readings(
             let TscScale { offset, ratio, bits } = scale(host)?;
             let host_ticks =
                 |guest: u64| ((same(guest) - i128::from(offset)) << bits) / same(ratio);
-            (points(guest, third, host_ticks), points(host, third, same), ["the TSC"; 2])
+            (points(guest, third, host_ticks), points(host, third, same), ["the TSC (x86 only)"; 2])
         }
         _ => {
             let host = points(host, SharedClock::Wall, same);

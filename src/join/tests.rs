@@ -5,7 +5,6 @@ use super::*;
 use crate::join::possible;
 use crate::model::machine::ControllerInfo;
 use crate::model::target::{HostController, TargetKind};
-use crate::model::timeline::Timeline;
 use crate::nvme::opcode::{Opcode, QueueKind};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -187,10 +186,10 @@ fn identities_that_all_repeat_are_ambiguous_without_a_clock() {
 #[test]
 fn parts_without_a_point_are_merged_and_a_fabric_has_no_cqe() {
     let names = |made: &Made, offset| {
-        let parts = made.guest.parts(&made.host, offset);
-        let sum: u64 = parts.iter().map(|p| p.ns).sum();
+        let stages = made.guest.joined(&made.host, offset).segments(StageSet::Join).unwrap();
+        let sum: u64 = stages.iter().map(|s| s.ns).sum();
         assert_eq!(sum, made.guest.last_ns - made.guest.begin_ns);
-        parts.into_iter().map(|p| p.name).collect::<Vec<_>>()
+        stages.into_iter().map(|s| s.run.name()).collect::<Vec<_>>()
     };
     let same = Offset::same();
     let mut made = one();

@@ -33,8 +33,6 @@ pub struct FoundTarget {
     pub pid: Option<u32>,
     /// Its executable, or the kernel release.
     pub binary: Text,
-    /// Its build id.
-    pub build_id: Option<Text>,
     /// Its subsystems.
     pub subsystems: Vec<Text>,
     /// Ways to observe it, the best first.
@@ -56,7 +54,6 @@ fn nvmet(system: &System) -> Option<FoundTarget> {
         kind: TargetKind::Nvmet,
         pid: None,
         binary: format!("Linux {}", system.release()).into(),
-        build_id: None,
         subsystems,
         ways: vec![way(
             "tracepoints",
@@ -107,14 +104,12 @@ fn process(system: &System, process: &Process, kind: TargetKind) -> FoundTarget 
         _ => "record its trace with spdk_trace -j, then `host annotate` or `import`",
     };
     ways.push(way("log", true, log.into()));
-    let code = code.ok();
-    let release = code.as_ref().and_then(Code::release);
+    let release = code.ok().and_then(|code| code.release());
     let release = release.map_or_else(String::new, |r| format!(" (SPDK {r})"));
     FoundTarget {
         kind,
         pid: Some(pid),
         binary: Text::from_escaped(&format!("{}{release}", process.name)),
-        build_id: code.and_then(|c| c.build_id().map(Into::into)),
         subsystems: vec![],
         ways,
     }

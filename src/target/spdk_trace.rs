@@ -48,7 +48,7 @@ pub struct Tracepoint {
 }
 
 /// The object of an entry.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Object {
     /// Its short name: `r12`.
@@ -60,7 +60,7 @@ pub struct Object {
 }
 
 /// An entry.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Entry {
     /// The core.
@@ -77,17 +77,6 @@ pub struct Entry {
     pub args: Vec<ArgumentValue>,
 }
 
-impl Entry {
-    /// What tells its object from others: its address, or its short name in a text.
-    pub fn object_key(&self) -> Option<(Option<u64>, Text)> {
-        let object = self.object.as_ref()?;
-        match (object.value, &object.id) {
-            (Some(address), _) => Some((Some(address), Text::default())),
-            (None, id) => Some((None, id.clone()?)),
-        }
-    }
-}
-
 /// A trace. Entries are in the order of time.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
@@ -98,9 +87,6 @@ pub struct Trace {
     pub tpoints: Vec<Tracepoint>,
     /// The entries.
     pub entries: Vec<Entry>,
-    /// Entries of the text that found no room here.
-    #[serde(skip)]
-    pub lost: u64,
     /// The place of each tracepoint, by its number.
     #[serde(skip)]
     places: BTreeMap<u64, usize>,
@@ -120,17 +106,12 @@ impl Trace {
         if trace.tpoints.is_empty() {
             return Err(wrong("it has no tpoints".into()));
         }
-        trace.index();
-        Ok(trace)
-    }
-
-    /// Sorts the entries, and finds the tracepoints by their numbers.
-    pub fn index(&mut self) {
-        self.entries.sort_by_key(|entry| entry.tsc);
-        for (place, tracepoint) in self.tpoints.iter().enumerate() {
+        trace.entries.sort_by_key(|entry| entry.tsc);
+        for (place, tracepoint) in trace.tpoints.iter().enumerate() {
             // the first of several with a number
-            self.places.entry(tracepoint.id).or_insert(place);
+            trace.places.entry(tracepoint.id).or_insert(place);
         }
+        Ok(trace)
     }
 
     /// Nanoseconds of a number of ticks, rounded down.

@@ -41,6 +41,11 @@ pub struct TooManyRows {
 }
 
 impl Recount {
+    /// Counts rows of these stages.
+    pub fn of(stage_set: StageSet) -> Self {
+        Self { stage_set, lat: None, by: Vec::new(), who: Who::Caller }
+    }
+
     /// The row of a command.
     pub fn row(&self, command: &Finished<'_>) -> RowKey {
         let id = command.id;
@@ -151,7 +156,7 @@ mod tests {
     }
 
     fn counted(stage_set: StageSet, events: &[Event]) -> Snapshot {
-        let recount = Recount { stage_set, lat: None, by: vec![], who: Who::Caller };
+        let recount = Recount::of(stage_set);
         let mut snapshot = Snapshot::default();
         let mut add = |event| recount.add(event, &mut snapshot);
         events.iter().for_each(|event| add(event).unwrap());

@@ -9,7 +9,7 @@ mod usdt;
 use std::collections::BTreeMap;
 use std::mem::take;
 use std::os::fd::OwnedFd;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use libbpf_rs::{Link, MapCore, MapFlags};
 
@@ -23,17 +23,16 @@ use crate::error::{Failure, Kind, failed};
 use crate::machine::clock::monotonic_ns;
 use crate::machine::process::Memory;
 use crate::model::ledger::{HookLine, Ledger, OwnCost, ProgramCost};
-use crate::model::target::{Call, HostController, HostEvent, TargetInfo, TargetKind};
+use crate::model::target::{HostController, TargetInfo, TargetKind};
 use crate::model::text::Text;
 use crate::session::load::Loaded;
 use crate::settings::ToEvents;
+use crate::target::HostEvent;
+use crate::target::Skip;
 use crate::target::functions::Wanted;
-use crate::target::qemu::{Reader, Skip};
+use crate::target::qemu::Reader;
 use crate::target::spdk::{self, Release};
 use anyhow::Result;
-
-/// Time between two looks at the counts of messages. A function that is unloaded earlier has no name.
-const LOOK: Duration = Duration::from_millis(500);
 
 /// What the programs pass on, and how it becomes events.
 enum Decoder {
@@ -43,8 +42,18 @@ enum Decoder {
     Qemu(Box<Reader>),
     /// Hits of SPDK's USDT probes: changes of state.
     States(Option<Release>),
-    /// A map with the counts of SPDK's messages, and when it was read.
-    Calls(Option<Instant>),
+    /// A map with the counts of SPDK's messages, from these programs.
+    Calls(&'static [Wanted]),
+}
+
+impl Decoder {
+    /// The programs of bpf/host.bpf.c.
+    fn programs(&self) -> &'static [Wanted] {
+        match self {
+            Self::Records(programs) | Self::Calls(programs) => programs,
+            Self::Qemu(_) | Self::States(_) => &[],
+        }
+    }
 }
 
 /// A target that is traced. Dropping it detaches everything.
@@ -147,11 +156,11 @@ impl HostSession {
                 self.ledger.lose(no_room + skipped);
             }
             Decoder::Qemu(reader) => {
-                reader.finish();
-                for event in &reader.events {
+                reader.commands.finish();
+                for event in &reader.commands.events {
                     to(&HostEvent::Nvme(event), &self.controllers)?;
                 }
-                self.ledger = take(&mut reader.ledger);
+                self.ledger = take(&mut reader.commands.ledger);
                 self.count_hits()?;
             }
             Decoder::States(_) => self.count_hits()?,
@@ -168,11 +177,7 @@ impl HostSession {
         match self.decoder {
             Decoder::Records(_) => self.records(to)?,
             Decoder::Qemu(_) | Decoder::States(_) => self.hits(to)?,
-            Decoder::Calls(looked) if all || looked.is_none_or(|at| at.elapsed() >= LOOK) => {
-                self.calls(to)?;
-                self.decoder = Decoder::Calls(Some(Instant::now()));
-            }
-            Decoder::Calls(_) => {}
+            Decoder::Calls(programs) => self.calls(programs, to)?,
         }
         Ok(more)
     }
@@ -205,11 +210,15 @@ impl HostSession {
             match &mut self.decoder {
                 Decoder::Qemu(reader) => {
                     let read = reader.hit(hit.number, hit.at_ns, &hit.args);
-                    for event in take(&mut reader.events) {
-                        to(&HostEvent::Nvme(&event), &self.controllers)?;
+                    match read {
+                        Err(Skip::Second) => {
+                            return Err(usdt::several_controllers(self.target.pid));
+                        }
+                        Err(Skip::Malformed) => reader.commands.ledger.not_read(1),
+                        _ => {}
                     }
-                    if read == Err(Skip::Second) {
-                        return Err(usdt::several_controllers(self.target.pid));
+                    for event in reader.commands.events.drain(..) {
+                        to(&HostEvent::Nvme(&event), &self.controllers)?;
                     }
                 }
                 Decoder::States(release) => {
@@ -224,7 +233,7 @@ impl HostSession {
         Ok(())
     }
 
-    fn calls(&self, to: ToEvents<'_>) -> Result<()> {
+    fn calls(&self, programs: &[Wanted], to: ToEvents<'_>) -> Result<()> {
         let map = self.loaded.map("messages")?;
         for key in map.keys() {
             let value = map.lookup(&key, MapFlags::ANY).map_err(failed("read map `messages`"))?;
@@ -232,10 +241,10 @@ impl HostSession {
             let [function, call] = *words else { continue };
             let count = value.and_then(|v| v.try_into().ok().map(u64::from_ne_bytes));
             let by = usize::try_from(u64::from_ne_bytes(call)).ok();
-            let by = by.and_then(|n| attach::CALLS.get(n));
-            if let (Some(count), Some((_, by))) = (count, by) {
+            let by = by.and_then(|n| programs.get(n)?.functions.first());
+            if let (Some(count), Some(by)) = (count, by) {
                 let function = u64::from_ne_bytes(function);
-                to(&HostEvent::Call(Call { by, function, count }), &[])?;
+                to(&HostEvent::Call { by, function, count }, &[])?;
             }
         }
         Ok(())
@@ -333,20 +342,16 @@ impl HostSession {
         self.ledger.lose(lost + self.lost);
         self.ledger.orphan_completions = self.host_count(Count::ND_HOST_WITHOUT_BEGIN)?;
         self.ledger.overwritten = self.host_count(Count::ND_HOST_WITHOUT_END)?;
-        let mut cost = OwnCost::default();
+        let mut costs = Vec::new();
         for Wanted { program, hook, .. } in programs {
             if let Some(run) = runs.get(*program) {
                 self.add_hook(hook, self.host_count(counter(program))?, run.misses);
-                cost.run_ns += run.ns;
                 let (kind, target) = (self.method(), (*hook).into());
-                let program = ProgramCost { kind, target, runs: run.count, run_ns: run.ns };
-                cost.programs.push(program);
+                costs.push(ProgramCost { kind, target, runs: run.count, run_ns: run.ns });
             }
         }
-        let elapsed_ns = self.begun.elapsed().as_nanos() as f64;
-        cost.share_of_a_cpu = cost.run_ns as f64 / elapsed_ns.max(1.0);
-        let commands = Some(self.ledger.seen as f64).filter(|n| *n > 0.0);
-        cost.ns_per_command = commands.map(|commands| cost.run_ns as f64 / commands);
+        let elapsed_ns = self.begun.elapsed().as_nanos() as u64;
+        let cost = OwnCost::of(costs, elapsed_ns, self.ledger.seen);
         self.ledger.own_cost = self.stats.is_some().then_some(cost);
         Ok(())
     }

@@ -6,9 +6,9 @@ use std::mem::size_of;
 use bytemuck::{AnyBitPattern, must_cast_ref, try_pod_read_unaligned};
 
 use crate::abi::{nd_host, nd_host_flag, nd_host_limit, nd_host_point};
+use crate::model::collect::PartialCommand;
 use crate::model::event::{Event, EventKind};
 use crate::model::point::Point;
-use crate::model::target::TargetCommand;
 use crate::model::text::Text;
 use crate::nvme::sqe::Sqe;
 use crate::nvme::status::Status;
@@ -76,14 +76,16 @@ impl Record {
     }
 
     /// What is known of a command.
-    pub fn command(&self, ctrl: u32, in_kernel: bool) -> TargetCommand {
+    pub fn command(&self, ctrl: u32, in_kernel: bool) -> PartialCommand {
         let sqe = Sqe::from(must_cast_ref::<_, [u8; 64]>(&self.sqe));
-        let mut command = TargetCommand::new(ctrl, self.qid, sqe);
+        let request = if in_kernel { 0 } else { self.request };
+        let mut command = PartialCommand::of_target(ctrl, self.qid, sqe, request);
         for (point, ns) in POINTS.into_iter().zip(self.times_ns).filter(|(_, ns)| *ns > 0) {
             command.times.add(point, ns);
         }
-        command.request = if in_kernel { 0 } else { self.request };
-        command.status = (self.flags & HAS_STATUS != 0).then_some(Status(self.status));
+        if self.flags & HAS_STATUS != 0 {
+            command.set_status(Status(self.status));
+        }
         command
     }
 }

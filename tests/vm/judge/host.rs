@@ -23,7 +23,7 @@ fn last<'a>(lines: &'a [Value], kind: &str) -> &'a Value {
 /// The sum of the parts is the total. No part is negative.
 fn assert_parts(lines: &[Value], what: &str) {
     for command in of(lines, "join_command") {
-        let parts = list(command, "parts");
+        let parts = list(command, "stages");
         let sum: u64 = parts.iter().map(|part| number(part, "ns")).sum();
         assert_eq!(sum, number(command, "total_ns"), "{what}: {command}");
     }
@@ -73,7 +73,8 @@ fn all_runs_of_the_host_side_agree(outcome: &Outcome) {
         let lines = outcome.objects("join", name);
         let end = last(&lines, "host_end");
         assert_eq!(number(&end["ledger"], "matched"), commands, "{name}");
-        let rows = of(&lines, "host_row");
+        let rows = of(&lines, "report").into_iter().flat_map(|report| list(report, "rows"));
+        let rows: Vec<&Value> = rows.collect();
         let counted: u64 = rows.iter().map(|row| number(row, "count")).sum();
         assert!(rows.is_empty() || counted == commands, "{name}: {counted}");
     }
