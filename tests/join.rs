@@ -230,11 +230,11 @@ fn a_guest_without_its_end_is_named_first() {
     let [guest, host] = [GUEST, HOST].map(|path| cut(&dir, path));
     let error = "--ctrl nvme2=nvmet:7: the host side has no nvmet:7";
     let ran = run(&format!("join {guest} {HOST} --ctrl nvme2=nvmet:7"));
-    ran.refuses(2, &format!("In what is left of it: {error}"));
+    ran.refuses(2, &format!("In what is left: {error}"));
     let first = format!("nvme-deep: {guest} is damaged: ");
     assert!(ran.err.starts_with(&first), "{}", ran.err);
     let ran = run(&format!("join {guest} {host} --ctrl nvme2=nvmet:7"));
-    ran.refuses(2, &format!("In what is left of them: {error}"));
+    ran.refuses(2, &format!("In what is left: {error}"));
     assert!(ran.err.starts_with(&first), "{}", ran.err);
     let second = format!("; {host} is damaged: ");
     assert!(ran.err.contains(&second), "{}", ran.err);

@@ -19,7 +19,7 @@ use crate::host::args::{HostArgs, HostCommand, TargetArgs};
 use crate::machine::System;
 use crate::model::ledger::Ledger;
 use crate::model::stage::StageSet;
-use crate::model::target::{HostController, TargetInfo, TargetKind, name_of};
+use crate::model::target::{HostController, TargetInfo, name_of};
 use crate::model::text::word;
 use crate::recording::Fact;
 use crate::run::drive::turns::{Turns, stop_receiver};
@@ -39,14 +39,12 @@ use serde_json::{Value, json};
 fn attach(chosen: ChosenTarget, options: HostOptions) -> Result<(HostSession, String)> {
     prepare(None)?;
     let source = target(&System::at("/"), chosen, options)?;
-    let TargetInfo { kind, pid, binary, version, .. } = source.target();
-    let release = match version {
-        Some(release) if *kind == TargetKind::Spdk => format!(", SPDK {release}"),
-        None if *kind == TargetKind::Spdk => ", a release of SPDK that it does not say".into(),
-        _ => String::new(),
-    };
+    let TargetInfo { pid, binary, version, .. } = source.target();
     let what = match (pid, binary) {
-        (Some(pid), Some(binary)) => format!("process {pid} ({binary}{release})"),
+        (Some(pid), Some(binary)) => {
+            let release = version.as_ref().map(|release| format!(", SPDK {release}"));
+            format!("process {pid} ({binary}{})", release.unwrap_or_default())
+        }
         _ => "the kernel's target".into(),
     };
     Ok((source, what))

@@ -78,7 +78,7 @@ const TAG: u16 = 0xfff;
 const BY_DRIVER: [u16; 2] = [0x370, 0x371];
 
 /// What some commands lack: the event that gives it, what is counted, and the sentence.
-const MISSING: [(&str, &str, &str); 6] = [
+const MISSING: [(&str, &str, &str); 5] = [
     ("nvme_sq", "command", "the CQE of {}: no nvme_sq, or several, fit"),
     ("block_getrq", "command", "the allocation of {}: no block_getrq, or several, fit"),
     ("nvme_setup_cmd", "command", "the blocks and sizes of {}: CDW10 to CDW15 are not printed"),
@@ -87,15 +87,13 @@ const MISSING: [(&str, &str, &str); 6] = [
         "command",
         "some fields of {}: the kernel does not print them, they read as zero",
     ),
-    ("nvme_complete_rq", "completion", "the status of {}"),
     ("", "event", "{} at its start, which ftrace's ring had overwritten"),
 ];
 const CQE: usize = 0;
 const ALLOCATION: usize = 1;
 const BLOCKS: usize = 2;
 const FIELDS: usize = 3;
-const STATUS: usize = 4;
-const OVERWRITTEN: usize = 5;
+const OVERWRITTEN: usize = 4;
 
 /// What must be known of the whole text before its commands are read.
 pub struct Known<'t> {
@@ -389,16 +387,12 @@ impl<'t> Reader<'t> {
         let ((ctrl, qid), _, fields) = self.head(event)?;
         let cid = cid(event, fields)?;
         let key = (ctrl, qid, cid & TAG);
-        let status = number(event, fields, "status").and_then(|s| u16::try_from(s).ok());
-        let result = value(fields, "res").or_else(|| value(fields, "result"));
-        let verdict = status.map(|status| CompletionStatus {
-            result: result.unwrap_or(0),
-            status: Status(status),
-            retries: number(event, fields, "retries").unwrap_or(0) as u8,
-            flags: number(event, fields, "flags").unwrap_or(0) as u8,
-        });
-        self.missing[STATUS] += u64::from(verdict.is_none());
-        let has_cqe = status.is_none_or(|status| !BY_DRIVER.contains(&(status & 0x7ff)));
+        let status: u16 = number(event, fields, "status")?.try_into().ok()?;
+        let result = value(fields, "res").or_else(|| value(fields, "result")).unwrap_or(0);
+        let small = |key| number(event, fields, key).unwrap_or(0) as u8;
+        let (retries, flags) = (small("retries"), small("flags"));
+        let verdict = CompletionStatus { result, status: Status(status), retries, flags };
+        let has_cqe = !BY_DRIVER.contains(&(status & 0x7ff));
         let cqe_ns = if has_cqe { self.cqe_of((ctrl, qid), event.cpu) } else { None };
         let by_tag = !self.known.has_generations;
         let is_it = self.commands.open.get(&key).is_some_and(|open| open.id.cid == cid || by_tag);
@@ -409,7 +403,7 @@ impl<'t> Reader<'t> {
             None => self.missing[CQE] += 1,
         }
         self.missing[ALLOCATION] += u64::from(open.times.at(Point::Start).is_none());
-        open.verdict = verdict;
+        open.verdict = Some(verdict);
         open.complete(event.at_ns, event.cpu);
         self.commands.push(open.finished());
         Some(())

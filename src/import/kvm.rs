@@ -47,20 +47,6 @@ struct Reader {
     vcpus: BTreeMap<u32, Outside>,
 }
 
-/// The address in `mmio write len 4 gpa 0xfebd1008 val 0x5`, or `type: 2, len: 4, gpa: 4273803272` of
-/// `perf trace`; `None` for a read.
-fn written(event: &Line<'_>) -> Option<Option<u64>> {
-    if event.layout == Layout::PerfTrace {
-        let is_write = value(event.text, "type") == Some(2);
-        return Some(Some(value(event.text, "gpa")?).filter(|_| is_write));
-    }
-    if !event.text.starts_with("mmio write ") {
-        return Some(None);
-    }
-    let after = event.text.split_once(" gpa ")?.1.split_whitespace().next()?;
-    u64::from_str_radix(after.strip_prefix("0x").unwrap_or(after), 16).ok().map(Some)
-}
-
 /// Reads a text.
 pub fn import(text: &str, bar: (u64, u64)) -> Report {
     let mut reader = Reader { ledger: Ledger::of_target(true), ..Reader::default() };
@@ -108,8 +94,15 @@ impl Reader {
             }
             "userspace_exit" => (vcpu.in_user, self.has_user) = (true, true),
             "mmio" => {
-                let written = written(event).ok_or(Skip::Malformed)?;
-                vcpu.doorbell = written.and_then(|at| doorbell(at, bar)).or(vcpu.doorbell);
+                // `mmio write len 4 gpa 0xfebd1008 val 0x5`, or `type: 2, len: 4, gpa: 4273803272`
+                let is_write = match event.layout {
+                    Layout::PerfTrace => value(event.text, "type") == Some(2),
+                    _ => event.text.starts_with("mmio write "),
+                };
+                if is_write {
+                    let address = value(event.text, "gpa").ok_or(Skip::Malformed)?;
+                    vcpu.doorbell = doorbell(address, bar).or(vcpu.doorbell);
+                }
             }
             "entry" => {
                 let Outside { exit_ns, doorbell, in_user } = std::mem::take(vcpu);

@@ -16,7 +16,6 @@ use crate::run::input::read_text;
 use crate::run::outfile::is_stdout;
 use crate::run::recording::{FileSettings, FileWriter};
 use crate::run::stdout::stdout;
-use crate::target::spdk_trace::Trace;
 use anyhow::{Error, Result};
 use std::io::{BufWriter, Write, stderr};
 use std::path::PathBuf;
@@ -39,8 +38,8 @@ enum Format {
     Kvm,
     Blkparse,
     Qemu,
-    SpdkText,
-    SpdkJson,
+    /// Text or JSON.
+    Spdk,
 }
 
 /// What a line is of, if it is of anything that is read.
@@ -51,7 +50,7 @@ fn format_of_line(line: &str) -> Option<Format> {
         Layout::Text | Layout::PerfTrace if name.starts_with("kvm_") => Some(Format::Kvm),
         Layout::Qemu if name.starts_with(QEMU) => Some(Format::Qemu),
         Layout::Blkparse => Some(Format::Blkparse),
-        Layout::Spdk => Some(Format::SpdkText),
+        Layout::Spdk => Some(Format::Spdk),
         _ => None,
     }
 }
@@ -59,7 +58,7 @@ fn format_of_line(line: &str) -> Option<Format> {
 /// What a text is, by the first line that tells.
 fn format_of(text: &str) -> Option<Format> {
     if text.trim_start().starts_with('{') {
-        return Some(Format::SpdkJson);
+        return Some(Format::Spdk);
     }
     text.lines().find_map(format_of_line)
 }
@@ -82,12 +81,11 @@ fn binary(text: &str) -> Option<&'static str> {
     .or_else(|| text.trim().is_empty().then_some("it is empty"))
 }
 
-/// Reads commands of the driver, or of QEMU, and records them. `import` passes on the events of the text,
-/// the same at each call.
-fn commands(
-    import: &dyn Fn(&mut dyn FnMut(&Event)) -> Result<Report>,
-    args: &ImportArgs,
-) -> Result<Report> {
+/// Passes on the events of a text, the same at each call.
+type Importer<'t> = &'t dyn Fn(&mut dyn FnMut(&Event)) -> Result<Report>;
+
+/// Reads commands of the driver, or of QEMU, and records them.
+fn commands(import: Importer<'_>, args: &ImportArgs) -> Result<Report> {
     let report = import(&mut |_| {})?;
     let Some(path) = &args.output else {
         return Ok(report);
@@ -141,9 +139,7 @@ pub fn run(args: &ImportArgs) -> Result<()> {
         false => Box::new(BufWriter::new(stdout())),
     };
     let no_commands = match format {
-        Format::SpdkText | Format::SpdkJson => {
-            Some("SPDK's trace has states, and no commands to record: omit -o")
-        }
+        Format::Spdk => Some("SPDK's trace has states, and no commands to record: omit -o"),
         Format::Kvm => Some("kvm:* tracepoints have no commands to record: omit -o"),
         _ => None,
     };
@@ -158,8 +154,7 @@ pub fn run(args: &ImportArgs) -> Result<()> {
         }
         Format::Blkparse => commands(&|to| Ok(blkparse::import(&text, to)), args)?,
         Format::Qemu => commands(&|to| qemu::import(&text, to).map_err(of_text), args)?,
-        Format::SpdkText => spdk::of_text(&text),
-        Format::SpdkJson => spdk::of_json(&Trace::parse(&text).map_err(of_text)?),
+        Format::Spdk => spdk::import(&text).map_err(of_text)?,
         Format::Kvm => {
             let bar = args.bar.ok_or_else(|| {
                 refuse("kvm:* tracepoints need --bar, the controller's BAR 0 in the guest")

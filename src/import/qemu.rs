@@ -83,28 +83,22 @@ fn without_times(event: &mut Event) {
     }
 }
 
+/// What a log may lack, and the events that give it.
+const NEEDED: [(&str, &[&str]); 5] = [
+    ("starts of commands, with their opcodes", &["pci_nvme_io_cmd", "pci_nvme_admin_cmd"]),
+    ("ends of commands", &[ENDS]),
+    ("blocks", &["pci_nvme_read", "pci_nvme_write"]),
+    ("answers of the storage", &["pci_nvme_rw_cb", "pci_nvme_rw_complete_cb"]),
+    ("interrupts", &["pci_nvme_irq_msix"]),
+];
+
 fn lacks(seen: &BTreeSet<&str>, is_timed: bool) -> Vec<String> {
-    let has = |names: &[&str]| names.iter().any(|name| seen.contains(name));
-    let begins: &[&str] = &["pci_nvme_io_cmd", "pci_nvme_admin_cmd"];
-    let blocks: &[&str] = &["pci_nvme_read", "pci_nvme_write"];
-    let answers: &[&str] = &["pci_nvme_rw_cb", "pci_nvme_rw_complete_cb"];
     let zero = "fields other than the blocks, and the namespaces of admin commands: shown as zero";
-    let mut lacks = vec![zero.to_owned()];
-    if !is_timed {
-        lacks.push("times, so no latency: start QEMU with -msg timestamp=on".to_owned());
-    }
-    for (what, names) in [
-        ("starts of commands, with their opcodes", begins),
-        ("ends of commands", &[ENDS]),
-        ("blocks", blocks),
-        ("answers of the storage", answers),
-        ("interrupts", &["pci_nvme_irq_msix"]),
-    ] {
-        if !has(names) {
-            lacks.push(format!("{what}: {} would give them", names.join(" and ")));
-        }
-    }
-    lacks
+    let timed = (!is_timed).then_some("times, so no latency: start QEMU with -msg timestamp=on");
+    let missing = NEEDED.iter().filter(|(_, names)| !names.iter().any(|name| seen.contains(name)));
+    let missing =
+        missing.map(|(what, names)| format!("{what}: {} would give them", names.join(" and ")));
+    [zero].into_iter().chain(timed).map(str::to_owned).chain(missing).collect()
 }
 
 #[cfg(test)]

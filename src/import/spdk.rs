@@ -10,6 +10,7 @@ use crate::model::ledger::Ledger;
 use crate::model::text::Text;
 use crate::target::spdk_trace::Trace;
 use crate::target::{Skip, word};
+use anyhow::Result;
 
 /// Most objects and states.
 const MOST: usize = 1 << 20;
@@ -53,23 +54,24 @@ impl States {
     }
 }
 
-/// Reads the text of spdk_trace. Its times are microseconds with three digits.
-pub fn of_text(text: &str) -> Report {
+/// Reads the text of spdk_trace, whose times are microseconds with three digits, or its JSON.
+///
+/// # Errors
+/// If it is other JSON.
+pub fn import(text: &str) -> Result<Report> {
     let mut states = States::default();
-    let skipped = each(text, |_, found| {
-        let Found::Event(Line { layout, at_ns, name, text, .. }) = found else { return Ok(()) };
-        if layout != Layout::Spdk {
-            return Err(Skip::Unknown);
-        }
-        let id = word(text, "id").ok_or(Skip::Other)?;
-        states.add(id.to_owned(), name.into(), name.ends_with("_NEW"), at_ns)
-    });
-    states.report(skipped, "commands: a request has states, and no ids")
-}
-
-/// Reads its JSON.
-pub fn of_json(trace: &Trace) -> Report {
-    let (mut states, mut skipped) = (States::default(), Skipped::default());
+    if !text.trim_start().starts_with('{') {
+        let skipped = each(text, |_, found| {
+            let Found::Event(Line { layout, at_ns, name, text, .. }) = found else { return Ok(()) };
+            if layout != Layout::Spdk {
+                return Err(Skip::Unknown);
+            }
+            let id = word(text, "id").ok_or(Skip::Other)?;
+            states.add(id.to_owned(), name.into(), name.ends_with("_NEW"), at_ns)
+        });
+        return Ok(states.report(skipped, "commands: a request has states, and no ids"));
+    }
+    let (trace, mut skipped) = (Trace::parse(text)?, Skipped::default());
     for entry in &trace.entries {
         let object = entry.object.as_ref().and_then(|object| match object.value {
             Some(address) => Some(address.to_string()),
@@ -83,5 +85,5 @@ pub fn of_json(trace: &Trace) -> Report {
     }
     let lack =
         "commands: a request has states, and no ids; `host annotate` adds them from a recording";
-    states.report(skipped, lack)
+    Ok(states.report(skipped, lack))
 }

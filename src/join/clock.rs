@@ -81,14 +81,10 @@ impl Span {
     }
 }
 
-/// The lowest and the highest value.
-fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
-    values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, up), v| (low.min(v), up.max(v)))
-}
-
 /// The lowest and the highest offset of a region at a time since the origin.
 fn offsets(region: &[Line], at: f64) -> (f64, f64) {
-    ends(region.iter().map(|(level, slope)| level + slope * at))
+    let all = region.iter().map(|(level, slope)| level + slope * at);
+    all.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, up), v| (low.min(v), up.max(v)))
 }
 
 /// The offset of the host's clock, and how far it may be wrong.
@@ -104,8 +100,6 @@ pub struct Offset {
     pub error_ns: u64,
     /// The offset in the middle of the time, lowest and highest.
     pub range_ns: (i64, i64),
-    /// The drift in parts per million, lowest and highest.
-    pub drift_ppm: (f64, f64),
 }
 
 impl Offset {
@@ -132,9 +126,7 @@ impl Offset {
             up - low
         });
         let error_ns = (widths[0].max(widths[1]) / 2.0).ceil() as u64;
-        let (slowest, fastest) = ends(region.iter().map(|(_, slope)| *slope));
-        let drift_ppm = (1e6 * slowest, 1e6 * fastest);
-        let mut offset = Self { origin_ns, base_ns, region, error_ns, range_ns: (0, 0), drift_ppm };
+        let mut offset = Self { origin_ns, base_ns, region, error_ns, range_ns: (0, 0) };
         offset.range_ns = offset.range(i64::midpoint(origin_ns, last_ns));
         offset
     }

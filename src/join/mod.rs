@@ -20,7 +20,7 @@ use crate::run::exit::usage;
 use crate::run::input;
 use crate::run::stdout::stdout;
 use crate::settings::Settings;
-use anyhow::Result;
+use anyhow::{Error, Result};
 use clap::ValueEnum;
 use std::collections::BTreeMap;
 use std::io::{BufWriter, Write};
@@ -122,25 +122,25 @@ fn clock(
     let is_same = of_one_boot && is_monotonic;
     let usual = if is_same { JoinClock::Same } else { JoinClock::Pairs };
     let clock = args.clock.unwrap_or(usual);
-    let refused = |why: &str| Err(usage(format!("--clock {why}; use --clock pairs")));
-    let (name, third) = match clock {
+    let refused = |why: &str| {
+        let name = clock.to_possible_value().map(|value| value.get_name().to_owned());
+        Err(usage(format!("--clock {}: {why}; use --clock pairs", name.unwrap_or_default())))
+    };
+    let third = match clock {
         JoinClock::Pairs => return Ok((clock, None)),
         JoinClock::Same if is_same => return Ok((clock, Some(Offset::same()))),
-        JoinClock::Same => {
-            return refused("same: the recordings are not of one boot with one clock");
-        }
-        JoinClock::Tsc => ("tsc", SharedClock::Tsc),
-        JoinClock::Ptp => ("ptp", SharedClock::HostWall),
+        JoinClock::Same => return refused("the recordings are not of one boot with one clock"),
+        JoinClock::Tsc => SharedClock::Tsc,
+        JoinClock::Ptp => SharedClock::HostWall,
     };
     if !is_monotonic {
-        let why = "the times of the host side are not of its CLOCK_MONOTONIC";
-        return refused(&format!("{name}: {why}"));
+        return refused("the times of the host side are not of its CLOCK_MONOTONIC");
     }
     let times = || guest.commands.iter().map(|c| c.issue_ns.cast_signed());
     let span = times().min().zip(times().max()).unwrap_or((i64::MAX, i64::MIN));
     match by_readings(&guest.readings, &host.readings, third, span) {
         Ok(offset) => Ok((clock, Some(offset))),
-        Err(why) => refused(&format!("{name}: {why}")),
+        Err(why) => refused(&why),
     }
 }
 
@@ -208,19 +208,6 @@ fn possible(
     Ok(pairs)
 }
 
-/// The error, after the reason if a recording is not whole.
-fn of_the_rest(error: anyhow::Error, sides: [&FileReader; 2]) -> anyhow::Error {
-    let flaw = |file: &FileReader| Some(format!("{} {}", file.path, file.incomplete()?));
-    let damaged: Vec<String> = sides.into_iter().filter_map(flaw).collect();
-    match damaged.len() {
-        0 => error,
-        n => {
-            let what = if n == 1 { "it" } else { "them" };
-            usage(format!("{}. In what is left of {what}: {error}", damaged.join("; ")))
-        }
-    }
-}
-
 /// Runs the command to its end.
 ///
 /// # Errors
@@ -239,7 +226,12 @@ pub fn run(args: &JoinArgs) -> Result<()> {
     guest.require_pairs()?;
     let mut guest = read(guest, Guest::of)?;
     // what follows may fail for what is missing
-    let of_the_rest = |error| of_the_rest(error, [&guest.file, &host.file]);
+    let flaw = |file: &FileReader| Some(format!("{} {}", file.path, file.incomplete()?));
+    let flaws: Vec<String> = [&guest.file, &host.file].into_iter().filter_map(flaw).collect();
+    let of_the_rest = |error: Error| match flaws[..] {
+        [] => error,
+        _ => usage(format!("{}. In what is left: {error}", flaws.join("; "))),
+    };
     let (clock, known) = clock(args, &guest, &host).map_err(of_the_rest)?;
     let pairs = controllers(&typed, &guest.controllers, &host).map_err(of_the_rest)?;
     let mut commands = take(&mut guest.commands);

@@ -15,7 +15,7 @@ use crate::run::exit::usage;
 use crate::settings::{Events, Mode};
 use crate::units::{nanos, size_text};
 use crate::view::export::Sink;
-use crate::view::export::perfetto::{OnHost, Perfetto};
+use crate::view::export::perfetto::Perfetto;
 use anyhow::Result;
 
 use crate::join::Joined;
@@ -70,8 +70,8 @@ pub fn write(joined: &Joined<'_>, path: &Path) -> Result<()> {
     let mut shown = 0_u64;
     for (served, shift_ns) in on_host(join, offset) {
         let name = &name_of(&host.targets, served.id.ctrl);
-        let served = OnHost { served, name, shift_ns, error_ns };
-        shown += u64::from(perfetto.on_host(&served).map_err(failed)?);
+        let is_shown = perfetto.on_host(served, name, shift_ns, error_ns).map_err(failed)?;
+        shown += u64::from(is_shown);
     }
     perfetto.finish().map_err(failed)?;
     drop(perfetto);

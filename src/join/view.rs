@@ -107,10 +107,6 @@ impl Joined<'_> {
         not_exact.into_iter().chain(lost).chain(counts).collect()
     }
 
-    fn error(&self) -> u64 {
-        self.join.error_ns().unwrap_or(0)
-    }
-
     /// The clock in sentences.
     fn clock_text(&self) -> String {
         let Some(offset) = &self.join.offset else {
@@ -129,11 +125,9 @@ impl Joined<'_> {
         };
         let (low, high) = offset.range_ns;
         format!(
-            "host minus guest {low} to {high} ns, {by}; drift {:.1} to {:.1} \
-             ppm. to_host and to_guest are uncertain by {}: what one of the two gains, the other loses",
-            offset.drift_ppm.0,
-            offset.drift_ppm.1,
-            nanos(self.error() as f64)
+            "host minus guest {low} to {high} ns, {by}. to_host and to_guest are uncertain by {}: what \
+             one of the two gains, the other loses",
+            nanos(self.join.error_ns().unwrap_or(0) as f64)
         )
     }
 
@@ -199,8 +193,6 @@ impl Joined<'_> {
             "clock": self.clock,
             "offset_low_ns": offset.map(|o| o.range_ns.0),
             "offset_high_ns": offset.map(|o| o.range_ns.1),
-            "drift_low_ppm": offset.map(|o| o.drift_ppm.0),
-            "drift_high_ppm": offset.map(|o| o.drift_ppm.1),
             "error_ns": join.error_ns(),
             "bounded_by_cqe": join.has_cqes(),
             "notes": self.notes(),

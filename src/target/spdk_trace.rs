@@ -159,30 +159,20 @@ pub fn label(trace: &Trace, commands: &[Known]) -> (BTreeMap<usize, Known>, u64)
     for command in commands.iter().filter(|command| command.request != 0) {
         recorded.entry(command.request).or_default().push(command);
     }
-    for uses in recorded.values_mut() {
-        uses.sort_by_key(|known| known.at_ns);
-    }
-    // the uses of each address: the entries from one NEW to the next
-    let mut uses: BTreeMap<u64, Vec<Vec<usize>>> = BTreeMap::new();
+    recorded.values_mut().for_each(|uses| uses.sort_by_key(|known| known.at_ns));
+    // the entries of each address, with the number of the use: from one NEW to the next
+    let mut traced: BTreeMap<u64, (usize, Vec<(usize, usize)>)> = BTreeMap::new();
     for (n, entry) in trace.entries.iter().enumerate() {
-        let Some(request) = entry.object.as_ref().and_then(|o| o.value) else {
-            continue;
-        };
-        let of = uses.entry(request).or_default();
-        match trace.name(entry) {
-            "TCP_REQ_NEW" | "RDMA_REQ_NEW" => of.push(vec![n]),
-            _ => of.last_mut().into_iter().for_each(|last| last.push(n)),
-        }
+        let Some(address) = entry.object.as_ref().and_then(|o| o.value) else { continue };
+        let (uses, entries) = traced.entry(address).or_default();
+        *uses += usize::from(["TCP_REQ_NEW", "RDMA_REQ_NEW"].contains(&trace.name(entry)));
+        entries.extend(uses.checked_sub(1).map(|number| (n, number)));
     }
     let (mut labels, mut without) = (BTreeMap::new(), 0);
-    for (request, of) in uses {
-        let found = recorded.get(&request).filter(|found| found.len() == of.len());
-        let Some(found) = found else {
-            without += of.len() as u64;
-            continue;
-        };
-        for (entries, command) in of.into_iter().zip(found) {
-            labels.extend(entries.into_iter().map(|n| (n, **command)));
+    for (address, (uses, entries)) in traced {
+        match recorded.get(&address).filter(|found| found.len() == uses) {
+            Some(found) => labels.extend(entries.into_iter().map(|(n, use_)| (n, *found[use_]))),
+            None => without += uses as u64,
         }
     }
     (labels, without)

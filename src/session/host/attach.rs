@@ -11,9 +11,8 @@ use crate::error::{Failure, Kind, not_permitted};
 use crate::machine::code::Code;
 use crate::machine::process::{Memory, Process};
 use crate::machine::{System, missing_capabilities};
-use crate::model::target::{HostClock, TargetInfo, TargetKind};
+use crate::model::target::{TargetInfo, TargetKind};
 use crate::session::load::{self, Loaded, refusal};
-use crate::session::read;
 use crate::settings::{ChosenTarget, HostOptions};
 use crate::target::functions::{MESSAGES, NVMET, QEMU, SPDK, Wanted};
 use crate::target::spdk::Layout;
@@ -79,18 +78,16 @@ fn nvmet(system: &System, measure: bool) -> Result<HostSession> {
     }
     let programs = NVMET.each_ref().map(|hook| hook.program);
     let loaded = load(HOST, &programs, 0, Layout::of(None))?;
-    let stats = measure.then(read::enable_stats).flatten();
     let links = programs.iter().map(|name| Ok(loaded.program(name)?.attach()?));
     let links: Result<Vec<Link>> = links.collect();
     let target = TargetInfo {
         kind: TargetKind::Nvmet,
         by: "tracepoints".into(),
-        clock: HostClock::Monotonic,
         resolution_ns: 1,
         version: Some(system.release().into()),
         ..TargetInfo::default()
     };
-    HostSession::new((loaded, links?), target, None, Decoder::Records(&NVMET), stats)
+    HostSession::new((loaded, links?), target, None, Decoder::Records(&NVMET), measure)
 }
 
 /// A process to attach to.
@@ -123,8 +120,8 @@ impl Found {
             pid: Some(self.process.pid),
             binary: Some(self.process.name.clone()),
             version: self.code.release().map(|r| r.to_string().into()),
-            clock: HostClock::Monotonic,
             resolution_ns: 1,
+            ..TargetInfo::default()
         }
     }
 }
@@ -175,7 +172,6 @@ fn uprobes(
     let names: Vec<&str> = wanted.iter().map(|wanted| wanted.program).collect();
     let pid = found.process.pid;
     let loaded = load(HOST, &names, pid, layout)?;
-    let stats = options.measure.then(read::enable_stats).flatten();
     let attach = |&(program, (path, offset)): &(&&str, (&Path, usize))| {
         let options = UprobeOpts::default();
         let program = loaded.program(program)?;
@@ -183,5 +179,5 @@ fn uprobes(
     };
     let links = hooks.iter().map(attach).collect::<Result<Vec<Link>>>()?;
     let target = found.target(kind, "uprobes");
-    HostSession::new((loaded, links), target, Some(found.memory), decoder, stats)
+    HostSession::new((loaded, links), target, Some(found.memory), decoder, options.measure)
 }

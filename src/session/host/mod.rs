@@ -11,6 +11,7 @@ use std::mem::take;
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
+use bytemuck::try_pod_read_unaligned;
 use libbpf_rs::{Link, MapCore, MapFlags};
 
 pub use self::attach::target;
@@ -78,21 +79,19 @@ pub struct HostSession {
 }
 
 impl HostSession {
-    /// Takes over the loaded and attached programs. `memory`: of the process.
+    /// Takes over the loaded and attached programs. `memory`: of the process. `measure`: also the run times of
+    /// the programs.
     fn new(
         (loaded, links): (Loaded, Vec<Link>),
         target: TargetInfo,
         memory: Option<Memory>,
         decoder: Decoder,
-        stats: Option<OwnedFd>,
+        measure: bool,
     ) -> Result<Self> {
+        let open = |map, time_of| SortedRings::open([&loaded.map(map)?], time_of);
         let rings = match decoder {
-            Decoder::Records(_) => {
-                Some(SortedRings::open([&loaded.map("host_events")?], Record::time_of)?)
-            }
-            Decoder::Qemu(_) | Decoder::States(_) => {
-                Some(SortedRings::open([&loaded.map("usdt_events")?], UsdtHit::time_of)?)
-            }
+            Decoder::Records(_) => Some(open("host_events", Record::time_of)?),
+            Decoder::Qemu(_) | Decoder::States(_) => Some(open("usdt_events", UsdtHit::time_of)?),
             Decoder::Calls(_) => None,
         };
         Ok(Self {
@@ -107,7 +106,7 @@ impl HostSession {
             ledger: Ledger::of_target(false),
             lost: 0,
             begun: Instant::now(),
-            stats,
+            stats: measure.then(read::enable_stats).flatten(),
         })
     }
 
@@ -237,13 +236,11 @@ impl HostSession {
         let map = self.loaded.map("messages")?;
         for key in map.keys() {
             let value = map.lookup(&key, MapFlags::ANY).map_err(failed("read map `messages`"))?;
-            let (words, _) = key.as_chunks::<8>();
-            let [function, call] = *words else { continue };
-            let count = value.and_then(|v| v.try_into().ok().map(u64::from_ne_bytes));
-            let by = usize::try_from(u64::from_ne_bytes(call)).ok();
-            let by = by.and_then(|n| programs.get(n)?.functions.first());
-            if let (Some(count), Some(by)) = (count, by) {
-                let function = u64::from_ne_bytes(function);
+            let key = try_pod_read_unaligned::<[u64; 2]>(&key).ok();
+            let count = value.and_then(|value| try_pod_read_unaligned::<u64>(&value).ok());
+            let Some(([function, call], count)) = key.zip(count) else { continue };
+            let program = usize::try_from(call).ok().and_then(|n| programs.get(n));
+            if let Some(by) = program.and_then(|wanted| wanted.functions.first()) {
                 to(&HostEvent::Call { by, function, count }, &[])?;
             }
         }
@@ -344,8 +341,10 @@ impl HostSession {
         self.ledger.overwritten = self.host_count(Count::ND_HOST_WITHOUT_END)?;
         let mut costs = Vec::new();
         for Wanted { program, hook, .. } in programs {
-            if let Some(run) = runs.get(*program) {
-                self.add_hook(hook, self.host_count(counter(program))?, run.misses);
+            let counter = HITS.iter().position(|end| program.ends_with(end));
+            if let Some((run, counter)) = runs.get(*program).zip(counter) {
+                let hits = self.count("host_counts", counter as u32)?;
+                self.add_hook(hook, hits, run.misses);
                 let (kind, target) = (self.method(), (*hook).into());
                 costs.push(ProgramCost { kind, target, runs: run.count, run_ns: run.ns });
             }
@@ -392,15 +391,7 @@ impl HostSession {
     }
 }
 
-/// The counter of a program of bpf/host.bpf.c.
-fn counter(program: &str) -> Count {
-    match program.rsplit('_').next() {
-        Some("init") => Count::ND_HOST_HIT_INIT,
-        Some("complete") => Count::ND_HOST_HIT_COMPLETE,
-        Some("fetch") => Count::ND_HOST_HIT_FETCH,
-        Some("submit") => Count::ND_HOST_HIT_SUBMIT,
-        Some("done") => Count::ND_HOST_HIT_DONE,
-        Some("interrupt") => Count::ND_HOST_HIT_INTERRUPT,
-        _ => Count::ND_HOST_HIT_FREE,
-    }
-}
+/// The programs of bpf/host.bpf.c by the ends of their names, in the order of their counters
+/// (`enum nd_host_count`).
+const HITS: [&str; 7] = ["init", "complete", "fetch", "submit", "done", "interrupt", "free"];
+const _: () = assert!(Count::ND_HOST_HIT_FREE.0 as usize == HITS.len() - 1);

@@ -78,7 +78,7 @@ fn attach(
         }
     }
     let target = found.target(kind, "usdt");
-    HostSession::new((loaded, links), target, Some(found.memory), decoder, None)
+    HostSession::new((loaded, links), target, Some(found.memory), decoder, false)
 }
 
 /// Traces the changes of state of a target of SPDK.
