@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Targets, the programs that serve NVMe controllers, their controllers, and what they do with commands.
-//! A command in a target is an event like the driver's, with the points of [`StageSet::Host`]. Recordings
+//! A command in a target is an event like the driver's, with the points of `StageSet::Host`. Recordings
 //! hold targets and controllers as JSON: a field that one lacks has its default.
 
 use serde::{Deserialize, Serialize};
