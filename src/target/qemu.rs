@@ -19,33 +19,21 @@ const BEGINS: &str = "pci_nvme_io_cmd";
 /// The event that ends a command.
 pub const ENDS: &str = "pci_nvme_enqueue_req_completion";
 
-/// A probe: its name, and for each argument its key in the log, or nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct QemuProbe {
-    /// Its name.
-    pub name: &'static str,
-    /// A release whose probe has another number of arguments gives them another meaning.
-    pub keys: &'static [&'static str],
-}
-
-const fn probe(name: &'static str, keys: &'static [&'static str]) -> QemuProbe {
-    QemuProbe { name, keys }
-}
-
-/// The probes. The end of a command has more arguments in later releases.
-pub static PROBES: [QemuProbe; 12] = [
-    probe(BEGINS, &["cid", "nsid", "sqid", "opc", ""]),
-    probe("pci_nvme_admin_cmd", &["cid", "sqid", "opc", ""]),
-    probe("pci_nvme_read", &["cid", "nsid", "nlb", "", "lba"]),
-    probe("pci_nvme_write", &["cid", "", "nsid", "nlb", "", "lba"]),
-    probe("pci_nvme_rw_cb", &["cid", ""]),
-    probe(ENDS, &["cid", "cqid", "", "", "status"]),
-    probe(ENDS, &["cid", "cqid", "status"]),
-    probe("pci_nvme_create_sq", &["", "sqid", "cqid", "", ""]),
-    probe("pci_nvme_del_sq", &["sqid"]),
-    probe("pci_nvme_irq_msix", &["vector"]),
-    probe("pci_nvme_pci_reset", &[]),
-    probe("pci_nvme_mmio_cfg", &["config"]),
+/// The probes: name, and for each argument its key in the log, or nothing. A release whose probe has another
+/// number of arguments gives them another meaning: the end of a command has more in later ones.
+pub static PROBES: [(&str, &[&str]); 12] = [
+    (BEGINS, &["cid", "nsid", "sqid", "opc", ""]),
+    ("pci_nvme_admin_cmd", &["cid", "sqid", "opc", ""]),
+    ("pci_nvme_read", &["cid", "nsid", "nlb", "", "lba"]),
+    ("pci_nvme_write", &["cid", "", "nsid", "nlb", "", "lba"]),
+    ("pci_nvme_rw_cb", &["cid", ""]),
+    (ENDS, &["cid", "cqid", "", "", "status"]),
+    (ENDS, &["cid", "cqid", "status"]),
+    ("pci_nvme_create_sq", &["", "sqid", "cqid", "", ""]),
+    ("pci_nvme_del_sq", &["sqid"]),
+    ("pci_nvme_irq_msix", &["vector"]),
+    ("pci_nvme_pci_reset", &[]),
+    ("pci_nvme_mmio_cfg", &["config"]),
 ];
 
 /// Whether probes with these names are enough: without begins or ends, no command is seen.
@@ -87,9 +75,9 @@ impl Reader {
     /// # Errors
     /// If it gives nothing.
     pub fn hit(&mut self, probe: usize, at_ns: u64, args: &[u64; ARGS]) -> Result<(), Skip> {
-        let Some(probe) = PROBES.get(probe) else { return Ok(()) };
-        let place = |key: &str| probe.keys.iter().position(|known| *known == key);
-        self.event(at_ns, probe.name, &|key| args.get(place(key)?).copied())
+        let Some((name, keys)) = PROBES.get(probe) else { return Ok(()) };
+        let place = |key: &str| keys.iter().position(|known| *known == key);
+        self.event(at_ns, name, &|key| args.get(place(key)?).copied())
     }
 
     /// Takes an event in.
@@ -208,7 +196,7 @@ mod tests {
     }
 
     fn number(name: &str, args: usize) -> usize {
-        let found = PROBES.iter().position(|p| p.name == name && p.keys.len() == args);
+        let found = PROBES.iter().position(|p| p.0 == name && p.1.len() == args);
         found.unwrap()
     }
 

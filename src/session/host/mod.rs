@@ -28,11 +28,10 @@ use crate::model::target::{HostController, TargetInfo, TargetKind};
 use crate::model::text::Text;
 use crate::session::load::Loaded;
 use crate::settings::ToEvents;
-use crate::target::HostEvent;
-use crate::target::Skip;
 use crate::target::functions::Wanted;
 use crate::target::qemu::Reader;
 use crate::target::spdk::{self, Release};
+use crate::target::{HostEvent, Skip};
 use anyhow::Result;
 
 /// What the programs pass on, and how it becomes events.

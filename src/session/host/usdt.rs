@@ -116,16 +116,15 @@ pub fn qemu(found: Found) -> Result<HostSession> {
             found.refused(&format!("has no USDT probes of QEMU's NVMe controller: {reason}"))
         );
     }
-    let serials = found.process.nvme_serials();
-    let pid = found.process.pid;
-    let reader = Box::new(Reader::new(false));
-    let known = qemu::PROBES.iter().map(|p| (p.name, p.keys.len(), 0)).collect::<Vec<_>>();
-    let mut session = attach(found, (TargetKind::Qemu, "qemu"), &known, Decoder::Qemu(reader))?;
-    session.controllers = match serials.as_slice() {
+    let controllers = match found.process.nvme_serials().as_slice() {
         [] | [None] => vec![HostController::named("qemu:0")],
         [Some(serial)] => vec![HostController::of_qemu(serial)],
-        _ => return Err(several_controllers(Some(pid))),
+        _ => return Err(several_controllers(Some(found.process.pid))),
     };
+    let reader = Box::new(Reader::new(false));
+    let known = qemu::PROBES.iter().map(|(name, keys)| (*name, keys.len(), 0)).collect::<Vec<_>>();
+    let mut session = attach(found, (TargetKind::Qemu, "qemu"), &known, Decoder::Qemu(reader))?;
+    session.controllers = controllers;
     Ok(session)
 }
 
