@@ -242,7 +242,7 @@ int qemu_interrupt(struct pt_regs *ctx)
 
 	if (!hit(ND_HOST_HIT_INTERRUPT))
 		return 0;
-	event.points_ns[ND_HOST_INTERRUPT] = bpf_ktime_get_ns();
+	event.points_ns[ND_HOST_ITSELF] = bpf_ktime_get_ns();
 	event.ctrl.address = PT_REGS_PARM1(ctx);
 	event.sqe[0] = PT_REGS_PARM2(ctx);
 	emit(&event);
@@ -407,6 +407,7 @@ int spdk_free(struct pt_regs *ctx)
 
 	if (!hit(ND_HOST_HIT_FREE) || !take(req, &event))
 		return 0;
+	event.points_ns[ND_HOST_ITSELF] = bpf_ktime_get_ns();
 	event.flags |= ND_HOST_IS_ABANDONED;
 	emit(&event);
 	return 0;

@@ -16,7 +16,7 @@ enum nd_host_point {
 	ND_HOST_BACKEND_SUBMIT,
 	ND_HOST_BACKEND_DONE,
 	ND_HOST_POST,
-	ND_HOST_INTERRUPT,
+	ND_HOST_ITSELF, /* of an interrupt, and of the end of a command without a response */
 	ND_HOST_POINTS,
 };
 

@@ -167,13 +167,16 @@ fn headline(facts: &Facts, diagnosis: &Diagnosis) -> String {
             });
             let share = facts.share(facts.of(Subject::Machine), Stages::AT_DEVICE);
             let is_remote = |own: &ClassFacts| facts.fabric(own.class.ctrl).is_some();
-            // nothing separates the parts of a network
-            let place = match facts.classes.all.iter().all(is_remote) {
-                true => format!(
-                    "up to {} of the time is spent in the driver, the network, the target and its storage",
-                    percent(share.most)
-                ),
-                false => format!("{} of the time is spent in the device", share.range()),
+            let unseparated = if facts.classes.all.iter().all(is_remote) {
+                "the driver, the network, the target and its storage"
+            } else if share.least < 0.005 && share.most > 0.5 {
+                "the driver and the device, which were not observed apart"
+            } else {
+                ""
+            };
+            let place = match unseparated {
+                "" => format!("{} of the time is spent in the device", share.range()),
+                them => format!("up to {} of the time is spent in {them}", percent(share.most)),
             };
             let end = if facts.is_cut { " The end of the recording is missing." } else { "" };
             format!("No cause found{slow}: {place}.{end}")

@@ -4,21 +4,21 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::io::{BufWriter, Write};
-use std::path::Path;
 
-use crate::error::{Failure, Kind};
-use crate::model::target::{HostEvent, TargetKind};
-use crate::model::text::{printable, word};
+use crate::model::target::TargetKind;
+use crate::model::text::{Text, printable, word};
 use crate::nvme::decode::{CommandSet, blocks};
+use crate::target::HostEvent;
 use crate::target::spdk_trace::{Argument, ArgumentValue, Entry, Known, Trace, label};
-use crate::view::json::typed_line;
-use crate::view::parts::ids;
+use crate::view::json::{ids, typed_line};
 use anyhow::Result;
-use serde_json::json;
+use serde::Serialize;
+use serde_json::{Map, Value};
 
 use crate::host::args::HostAnnotateArgs;
 use crate::host::{Step, recorded};
 use crate::run::eprint_note;
+use crate::run::exit::usage;
 use crate::run::input::read_text;
 use crate::run::stdout::stdout;
 
@@ -28,11 +28,11 @@ fn micros(ns: u64) -> String {
 }
 
 /// A value; a pointer in hexadecimal.
-fn value(argument: Option<&Argument>, value: &ArgumentValue) -> String {
+fn argument(described: Option<&Argument>, value: &ArgumentValue) -> String {
     match value {
         ArgumentValue::Text(text) => word(text).into_owned(),
         ArgumentValue::Number(number) => match number.as_u64() {
-            Some(n) if argument.is_some_and(|a| a.kind == 1) => format!("{n:#x}"),
+            Some(n) if described.is_some_and(|a| a.kind == 1) => format!("{n:#x}"),
             _ => number.to_string(),
         },
     }
@@ -59,10 +59,10 @@ fn spdk_text(
         let time = object.time.iter();
         time.for_each(|ticks| line += &format!(" time={}", micros(trace.ns(*ticks))));
     }
-    for (n, argument) in entry.args.iter().enumerate() {
+    for (n, value) in entry.args.iter().enumerate() {
         let described = tracepoint.and_then(|t| t.args.get(n));
         let name = described.map_or_else(|| "arg".into(), |a| word(&a.name).into_owned());
-        line += &format!(" {name}={}", value(described, argument));
+        line += &format!(" {name}={}", argument(described, value));
     }
     if let Some(Known { id, blocks, .. }) = known {
         let opcode = id.opcode.name_or_code();
@@ -72,43 +72,13 @@ fn spdk_text(
     writeln!(out, "{}", line.trim_end())
 }
 
-/// Writes an entry as an object.
-fn spdk_json(
-    trace: &Trace,
-    entry: &Entry,
-    known: Option<&Known>,
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    let object = entry.object.as_ref();
-    let line = json!({
-        "tsc": entry.tsc,
-        "since_ns": trace.since_ns(entry),
-        "lcore": entry.lcore,
-        "tpoint": entry.tpoint,
-        "name": trace.tracepoint(entry).map(|t| &t.name),
-        "size": entry.size,
-        "object": object.and_then(|o| o.value),
-        "object_id": object.and_then(|o| o.id.as_ref()),
-        "args": entry.args,
-        "command": known.map(|known| ids(&known.id, known.blocks)),
-    });
-    typed_line("spdk_trace", &line, out)
-}
-
-/// Why a recording has none of the requests of the trace.
-fn other(args: &HostAnnotateArgs, kind: TargetKind, requests: u64) -> String {
-    let path = args.recording.as_deref().unwrap_or_else(|| Path::new("-"));
-    let what = match kind {
-        TargetKind::Spdk => "another run of SPDK's target, or one without ids of commands",
-        TargetKind::Nvmet => "the kernel's target",
-        TargetKind::Qemu => "QEMU",
-    };
-    format!(
-        "{} has none of the {requests} requests of {}: it is a recording of {what}. Give one of `host \
-         trace --pid PID -o FILE` during the trace",
-        printable(path),
-        printable(&args.trace)
-    )
+#[derive(Serialize)]
+struct Line<'a> {
+    #[serde(flatten)]
+    entry: &'a Entry,
+    since_ns: u64,
+    name: Option<&'a Text>,
+    command: Option<Map<String, Value>>,
 }
 
 /// Runs the command to its end.
@@ -117,8 +87,8 @@ fn other(args: &HostAnnotateArgs, kind: TargetKind, requests: u64) -> String {
 /// One sentence each, with the exit code of its kind.
 pub fn run(args: &HostAnnotateArgs) -> Result<()> {
     let text = read_text(&args.trace)?;
-    let trace = Trace::parse(&text)
-        .map_err(|e| Failure::error(Kind::Usage, format!("{}: {e}", printable(&args.trace))))?;
+    let trace =
+        Trace::parse(&text).map_err(|e| usage(format!("{}: {e}", printable(&args.trace))))?;
     let (mut labels, mut early) = (BTreeMap::new(), Ok(()));
     if let Some(path) = &args.recording {
         let mut commands = Vec::new();
@@ -136,7 +106,17 @@ pub fn run(args: &HostAnnotateArgs) -> Result<()> {
         let without;
         (labels, without) = label(&trace, &commands);
         if labels.is_empty() && without > 0 {
-            return Err(Failure::error(Kind::Usage, other(args, ended.target.kind, without)));
+            let what = match ended.target.kind {
+                TargetKind::Spdk => "another run of SPDK's target, or one without ids of commands",
+                TargetKind::Nvmet => "the kernel's target",
+                TargetKind::Qemu => "QEMU",
+            };
+            return Err(usage(format!(
+                "{} has none of the {without} requests of {}: it is a recording of {what}. Give one of \
+                 `host trace --pid PID -o FILE` during the trace",
+                printable(path),
+                printable(&args.trace)
+            )));
         }
         if without > 0 {
             eprint_note(&format!(
@@ -149,7 +129,11 @@ pub fn run(args: &HostAnnotateArgs) -> Result<()> {
     for (n, entry) in trace.entries.iter().enumerate() {
         let known = labels.get(&n);
         if args.json {
-            spdk_json(&trace, entry, known, &mut out)?;
+            let since_ns = trace.since_ns(entry);
+            let name = trace.tracepoint(entry).map(|tracepoint| &tracepoint.name);
+            let command = known.map(|known| ids(&known.id, known.blocks));
+            let line = Line { entry, since_ns, name, command };
+            typed_line("spdk_trace", &line, &mut out)?;
         } else {
             spdk_text(&trace, entry, known, &mut out)?;
         }

@@ -27,9 +27,6 @@ fn targets_text(targets: &[FoundTarget], out: &mut dyn Write) -> io::Result<()> 
     for target in targets {
         let pid = target.pid.map_or_else(String::new, |pid| format!(" {pid}"));
         let mut text = target.binary.to_string();
-        if let Some(id) = &target.build_id {
-            text += &format!(", build id {id}");
-        }
         if !target.subsystems.is_empty() {
             let names: Vec<&str> = target.subsystems.iter().map(|name| &**name).collect();
             text += &format!(", subsystems {}", names.join(", "));

@@ -7,19 +7,20 @@ mod latency;
 mod list;
 mod spdk;
 mod trace;
-mod view;
 
+use std::collections::BTreeMap;
+use std::io;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::time::Duration;
 
 use crate::error::{Failure, Kind};
 use crate::host::args::{HostArgs, HostCommand, TargetArgs};
-use crate::host::view::{end_json, state_json, state_text};
 use crate::machine::System;
 use crate::model::ledger::Ledger;
 use crate::model::stage::StageSet;
-use crate::model::target::{HostController, HostEvent, TargetInfo, TargetKind, name_of};
+use crate::model::target::{HostController, TargetInfo, name_of};
+use crate::model::text::word;
 use crate::recording::Fact;
 use crate::run::drive::turns::{Turns, stop_receiver};
 use crate::run::drive::{FileReader, Run, Step as FileStep};
@@ -27,22 +28,23 @@ use crate::run::start::{HostSession, prepare, target};
 use crate::run::stdout::Stdout;
 use crate::run::{eprint_note, say_ledger};
 use crate::settings::{ChosenTarget, HostOptions, Settings};
+use crate::target::{HostEvent, StateChange};
+use crate::view::json::typed_line;
 use crate::view::theme::Theme;
 use crate::view::trace::{Clock, Context, TraceLines};
 use anyhow::Result;
+use serde_json::{Value, json};
 
 /// Attaches to a target. Also returns what it is, for the first line.
 fn attach(chosen: ChosenTarget, options: HostOptions) -> Result<(HostSession, String)> {
     prepare(None)?;
     let source = target(&System::at("/"), chosen, options)?;
-    let TargetInfo { kind, pid, binary, version, .. } = source.target();
-    let release = match version {
-        Some(release) if *kind == TargetKind::Spdk => format!(", SPDK {release}"),
-        None if *kind == TargetKind::Spdk => ", a release of SPDK that it does not say".into(),
-        _ => String::new(),
-    };
+    let TargetInfo { pid, binary, version, .. } = source.target();
     let what = match (pid, binary) {
-        (Some(pid), Some(binary)) => format!("process {pid} ({binary}{release})"),
+        (Some(pid), Some(binary)) => {
+            let release = version.as_ref().map(|release| format!(", SPDK {release}"));
+            format!("process {pid} ({binary}{})", release.unwrap_or_default())
+        }
         _ => "the kernel's target".into(),
     };
     Ok((source, what))
@@ -73,13 +75,29 @@ fn lines(json: bool, out: &mut BufWriter<Stdout>) -> impl FnMut(Step<'_>) -> Res
                 lines.event(event, &Context { disk: &name, ..Context::default() });
                 lines.take(|lines| out.write_all(lines))?;
             }
-            Step::Event(HostEvent::State(change), _) if json => state_json(change, out)?,
-            Step::Event(HostEvent::State(change), _) => state_text(change, out)?,
-            Step::Event(HostEvent::Call(_), _) => {}
+            Step::Event(HostEvent::State(change), _) => state(change, json, out)?,
+            Step::Event(HostEvent::Call { .. }, _) => {}
             Step::Pause => out.flush()?,
         }
         Ok(true)
     }
+}
+
+/// Writes a change of state as a line, or as an object.
+fn state(change: &StateChange, json: bool, out: &mut dyn Write) -> io::Result<()> {
+    let StateChange { at_ns, probe, fields } = change;
+    if json {
+        let fields: BTreeMap<&str, &Value> = fields.iter().map(|(name, v)| (*name, v)).collect();
+        let line = json!({ "time_ns": at_ns, "probe": probe, "fields": fields });
+        return typed_line("spdk_state", &line, out);
+    }
+    let field = |(name, value): &(&str, Value)| match value.as_str() {
+        // a host that connects chooses its name
+        Some(text) => format!("{name}={}", word(text)),
+        None => format!("{name}={value}"),
+    };
+    let fields: Vec<String> = fields.iter().map(field).collect();
+    writeln!(out, "{at_ns} - State {probe}: {}", fields.join(", "))
 }
 
 /// The end of a run of a target, or of its recording.
@@ -136,11 +154,14 @@ fn observe(args: &TargetArgs, taker: Taker<'_>) -> Result<Ended> {
 /// Passes on the events of a recording.
 fn recorded(path: &Path, taker: Taker<'_>) -> Result<Ended> {
     let mut reader = FileReader::open(path, &Settings::of(StageSet::Host))?;
-    let mut controllers = Vec::new();
+    let (mut controllers, mut took) = (Vec::new(), Duration::ZERO);
+    let mut first_ns = None;
     let mut run = Run::of(&mut reader);
     loop {
         match run.next()? {
             FileStep::Event { event, .. } => {
+                let first_ns = *first_ns.get_or_insert(event.at_ns);
+                took = took.max(Duration::from_nanos(event.at_ns.saturating_sub(first_ns)));
                 taker(Step::Event(&HostEvent::Nvme(event), &controllers))?;
             }
             FileStep::Fact(Fact::TargetControllers(all)) => controllers = all,
@@ -149,19 +170,23 @@ fn recorded(path: &Path, taker: Taker<'_>) -> Result<Ended> {
         }
     }
     let (target, ledger) = (reader.info().target.clone(), reader.ledger().cloned());
-    let (early, took) = (reader.check_complete(), Duration::ZERO);
+    let early = reader.check_complete();
     Ok(Ended { target: target.unwrap_or_default(), controllers, ledger, took, early })
 }
 
-/// Writes the ledger: as JSON to the output, as text to stderr.
-///
-/// # Errors
-/// Errors of the writer.
+/// Writes the ledger after the rest of the output: as JSON, or as text to stderr.
 fn write_ledger(ledger: Option<&Ledger>, args: &TargetArgs, out: &mut dyn Write) -> Result<()> {
     match ledger {
-        Some(ledger) if args.json => end_json(ledger, out)?,
-        Some(ledger) => say_ledger(ledger, args.verbose),
-        None => {}
+        Some(ledger) if args.json => {
+            let line = json!({ "exact": ledger.is_exact(), "ledger": ledger });
+            typed_line("host_end", &line, out)?;
+            out.flush()?;
+        }
+        Some(ledger) => {
+            out.flush()?;
+            say_ledger(ledger, args.verbose);
+        }
+        None => out.flush()?,
     }
     Ok(())
 }
@@ -178,5 +203,34 @@ pub fn run(args: &HostArgs) -> Result<()> {
         HostCommand::Annotate(args) => annotate::run(args),
         HostCommand::Spdk(args) => spdk::states(args),
         HostCommand::Msgs(args) => spdk::messages(args),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_is_a_line() {
+        let change = StateChange {
+            at_ns: 7,
+            probe: "nvmf_subsystem_change_state",
+            fields: vec![
+                ("nqn", json!("nqn.a b")),
+                ("to", json!("ACTIVATING")),
+                ("from", json!(-9)),
+            ],
+        };
+        let text = |json| {
+            let mut out = Vec::new();
+            state(&change, json, &mut out).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        let name = word("nqn.a b");
+        let want =
+            format!("7 - State nvmf_subsystem_change_state: nqn={name}, to=ACTIVATING, from=-9\n");
+        assert_eq!(text(false), want);
+        let line: Value = serde_json::from_str(&text(true)).unwrap();
+        assert_eq!(line["fields"], json!({ "nqn": "nqn.a b", "to": "ACTIVATING", "from": -9 }));
     }
 }

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `host trace`: the events of a target, as lines or in a recording.
 
-use std::io::{BufWriter, Write};
+use std::io::BufWriter;
 use std::path::Path;
 
 use crate::host::args::HostTraceArgs;
-use crate::host::view::target_json;
 use crate::host::{Step, asked_for, lines, live, observe, write_ledger};
 use crate::machine::System;
-use crate::model::target::HostEvent;
 use crate::run::recording::{FileSettings, FileWriter};
 use crate::run::stdout::stdout;
 use crate::run::{eprint_note, say_ledger};
+use crate::target::HostEvent;
 use crate::units::{counted, size_text};
+use crate::view::json::typed_line;
 use anyhow::Result;
+use serde_json::json;
 
 fn record(args: &HostTraceArgs, path: &Path) -> Result<()> {
     let settings = FileSettings::whole(path, args.force, &[]);
@@ -54,9 +55,9 @@ pub fn run(args: &HostTraceArgs) -> Result<()> {
     let mut out = BufWriter::new(stdout());
     let ended = observe(&args.target, &mut lines(args.target.json, &mut out))?;
     if args.target.json {
-        target_json(&ended.target, &ended.controllers, &mut out)?;
+        let line = json!({ "target": ended.target, "controllers": ended.controllers });
+        typed_line("host_target", &line, &mut out)?;
     }
     write_ledger(ended.ledger.as_ref(), &args.target, &mut out)?;
-    out.flush()?;
     ended.early
 }

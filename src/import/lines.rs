@@ -2,12 +2,13 @@
 //! The lines of all texts: events in the layouts of several programs, and the lines that nothing was
 //! read from.
 
-use std::borrow::Cow;
-
 use jiff::Timestamp;
 use serde::Serialize;
 
+use crate::model::event::Submission;
 use crate::model::text::Text;
+use crate::nvme::sqe::Sqe;
+use crate::target::Skip;
 
 /// Kinds of unread lines that are told apart. A text may have any number of them.
 const MOST_KINDS: usize = 40;
@@ -32,25 +33,33 @@ pub struct Unread {
     pub first: Text,
 }
 
-/// The lines that nothing was read from, by kind.
+/// The lines that give nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Unreads(pub Vec<Unread>);
+pub struct Skipped {
+    /// Events about something else.
+    pub other: u64,
+    /// Lines that nothing was read from, by kind.
+    pub unread: Vec<Unread>,
+    /// Of these, events that are needed.
+    #[serde(skip)]
+    pub malformed: u64,
+}
 
 fn cut(text: &str, most: usize) -> Text {
     let end = text.char_indices().nth(most).map_or(text.len(), |(at, _)| at);
     text[..end].trim().into()
 }
 
-impl Unreads {
+impl Skipped {
     /// Counts a line.
-    pub fn add(&mut self, kind: &str, line: u64, text: &str) {
+    fn add(&mut self, kind: &str, line: u64, text: &str) {
         let mut kind = cut(kind, SHOWN.0);
-        if self.0.len() >= MOST_KINDS && self.0.iter().all(|known| known.kind != kind) {
+        if self.unread.len() >= MOST_KINDS && self.unread.iter().all(|known| known.kind != kind) {
             kind = MORE.into();
         }
-        match self.0.iter_mut().find(|known| known.kind == kind) {
+        match self.unread.iter_mut().find(|known| known.kind == kind) {
             Some(known) => known.count += 1,
-            None => self.0.push(Unread { kind, count: 1, line, first: cut(text, SHOWN.1) }),
+            None => self.unread.push(Unread { kind, count: 1, line, first: cut(text, SHOWN.1) }),
         }
     }
 }
@@ -92,6 +101,19 @@ pub struct Line<'t> {
     pub text: &'t str,
 }
 
+impl Line<'_> {
+    /// The submission of a command that this task submits here.
+    pub fn submission(&self, task: &str, sqe: Sqe) -> Submission {
+        let mut comm = [0; 16];
+        // as far as the kernel keeps it
+        let kept = task.len().min(15);
+        comm[..kept].copy_from_slice(&task.as_bytes()[..kept]);
+        let (pid, cpu) = (self.tgid.unwrap_or(self.tid), self.cpu.unwrap_or(0));
+        let knows_submitter = !task.is_empty();
+        Submission { knows_submitter, pid, tid: self.tid, comm, cpu, ..Submission::of(sqe) }
+    }
+}
+
 /// A longer line is no event: to look for a time in it would take minutes.
 const LONGEST: usize = 4096;
 
@@ -104,8 +126,6 @@ pub enum Found<'t> {
     Header(&'t str),
     /// The kernel or the tool has lost this many events; at least, where it gives no number.
     Lost(u64),
-    /// Something else.
-    Other,
 }
 
 /// A decimal fraction in units of `unit` nanoseconds, and the weight of its last digit.
@@ -267,41 +287,46 @@ fn of_spdk(line: &str) -> Option<Line<'_>> {
 const LAYOUTS: [fn(&str) -> Option<Line<'_>>; 5] =
     [of_text, of_perf_trace, of_qemu, of_blkparse, of_spdk];
 
-/// Reads a line, also a quoted one of a mail.
-pub fn read(line: &str) -> Found<'_> {
+/// Reads a line, also a quoted one of a mail. `None`: it is something else.
+pub fn read(line: &str) -> Option<Found<'_>> {
     if line.len() > LONGEST {
-        return Found::Other;
+        return None;
     }
     let line = line.trim_start_matches(['>', ' ', '\t']).trim_end();
     if line.is_empty() || line.starts_with('#') || line.starts_with("cpus=") {
-        return Found::Header(line);
+        return Some(Found::Header(line));
     }
     if let Some(lost) = lost(line) {
-        return Found::Lost(lost);
+        return Some(Found::Lost(lost));
     }
-    LAYOUTS.iter().find_map(|layout| layout(line)).map_or(Found::Other, Found::Event)
+    LAYOUTS.iter().find_map(|layout| layout(line)).map(Found::Event)
 }
 
-/// The kind of lines in no known layout.
-pub const OTHER: Cow<'_, str> = Cow::Borrowed("something else");
-
-/// Passes on the lines of a text, with their numbers from 1. `take` returns the kind of a line that it did not
-/// understand.
+/// Passes on the lines of a text, with their numbers from 1, and counts those that `take` skips.
 pub fn each<'t>(
     text: &'t str,
-    mut take: impl FnMut(u64, Found<'t>) -> Result<(), Cow<'t, str>>,
-) -> Unreads {
-    let mut unreads = Unreads::default();
+    mut take: impl FnMut(u64, Found<'t>) -> Result<(), Skip>,
+) -> Skipped {
+    let mut skipped = Skipped::default();
     for (number, line) in (1..).zip(text.lines()) {
-        let taken = match read(line) {
-            Found::Other => Err(OTHER),
-            found => take(number, found),
+        let found = read(line);
+        let name = match &found {
+            Some(Found::Event(event)) => event.name,
+            _ => "something else",
         };
-        if let Err(kind) = taken {
-            unreads.add(&kind, number, line);
+        let skip = match found.map_or(Err(Skip::Unknown), |found| take(number, found)) {
+            Ok(()) => continue,
+            Err(skip) => skip,
+        };
+        skipped.malformed += u64::from(matches!(skip, Skip::Malformed | Skip::Lacks(_)));
+        match skip {
+            Skip::Other | Skip::Second => skipped.other += 1,
+            Skip::Unknown => skipped.add(name, number, line),
+            Skip::Malformed => skipped.add(&format!("{name}, in another form"), number, line),
+            Skip::Lacks(what) => skipped.add(what, number, line),
         }
     }
-    unreads
+    skipped
 }
 
 /// What the first words and ` + ` say of a request: `259,0`, first sector and number of sectors in
@@ -319,7 +344,7 @@ mod tests {
 
     fn event(line: &str) -> Line<'_> {
         match read(line) {
-            Found::Event(event) => event,
+            Some(Found::Event(event)) => event,
             other => panic!("{line}: {other:?}"),
         }
     }
@@ -381,10 +406,10 @@ mod tests {
             ("CPU:1 [LOST EVENTS]", 1),
             ("LOST 3 events!", 3),
         ] {
-            assert_eq!(read(line), Found::Lost(lost), "{line}");
+            assert_eq!(read(line), Some(Found::Lost(lost)), "{line}");
         }
         for header in ["# tracer: nop", "  "] {
-            assert_eq!(read(header), Found::Header(header.trim()));
+            assert_eq!(read(header), Some(Found::Header(header.trim())));
         }
         for line in [
             "hello",
@@ -394,18 +419,18 @@ mod tests {
             "\u{85}:",
             "pid 1\u{a0}kvm_mmio: x",
         ] {
-            assert_eq!(read(line), Found::Other, "{line}");
+            assert_eq!(read(line), None, "{line}");
         }
     }
 
     #[test]
     fn kinds_are_bounded() {
-        let mut all = Unreads::default();
+        let mut all = Skipped::default();
         (0..1000).for_each(|n| all.add(&format!("k{n}"), n, &"x".repeat(1 << 20)));
-        let more = &all.0[MOST_KINDS];
-        assert_eq!((all.0.len(), more.kind.as_str()), (MOST_KINDS + 1, MORE));
+        let more = &all.unread[MOST_KINDS];
+        assert_eq!((all.unread.len(), more.kind.as_str()), (MOST_KINDS + 1, MORE));
         assert_eq!(more.count, 1000 - 40);
-        assert!(all.0.iter().all(|unread| unread.first.len() <= SHOWN.1));
+        assert!(all.unread.iter().all(|unread| unread.first.len() <= SHOWN.1));
     }
 
     #[test]

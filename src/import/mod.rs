@@ -2,25 +2,23 @@
 //! `import`: a text of another program becomes a recording.
 
 use crate::error::{Failure, Kind};
-use crate::import::driver::{Census, Known};
-use crate::import::lines::{Found, Layout, Line, QEMU, Unreads};
+use crate::import::driver::Known;
+use crate::import::lines::{Found, Layout, Line, QEMU};
 use crate::import::report::Report;
 use crate::model::event::Event;
 use crate::model::ledger::Ledger;
 use crate::model::target::HostController;
 use crate::model::text::printable;
 use crate::recording::RunInfo;
-use crate::run::args::common::{JSON, JSON_LONG, ONLY_EXAMPLES, number};
+use crate::run::args::common::{JSON, JSON_LONG, ONLY_EXAMPLES};
 use crate::run::exit::usage;
 use crate::run::input::read_text;
 use crate::run::outfile::is_stdout;
 use crate::run::recording::{FileSettings, FileWriter};
 use crate::run::stdout::stdout;
-use crate::target::MOST_EVENTS;
-use crate::target::spdk_trace::Trace;
 use anyhow::{Error, Result};
 use std::io::{BufWriter, Write, stderr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 mod blkparse;
@@ -40,19 +38,19 @@ enum Format {
     Kvm,
     Blkparse,
     Qemu,
-    SpdkText,
-    SpdkJson,
+    /// Text or JSON.
+    Spdk,
 }
 
 /// What a line is of, if it is of anything that is read.
 fn format_of_line(line: &str) -> Option<Format> {
-    let Found::Event(Line { layout, name, .. }) = lines::read(line) else { return None };
+    let Some(Found::Event(Line { layout, name, .. })) = lines::read(line) else { return None };
     match layout {
         Layout::Text | Layout::PerfTrace if name.starts_with("nvme_") => Some(Format::Driver),
         Layout::Text | Layout::PerfTrace if name.starts_with("kvm_") => Some(Format::Kvm),
         Layout::Qemu if name.starts_with(QEMU) => Some(Format::Qemu),
         Layout::Blkparse => Some(Format::Blkparse),
-        Layout::Spdk => Some(Format::SpdkText),
+        Layout::Spdk => Some(Format::Spdk),
         _ => None,
     }
 }
@@ -60,7 +58,7 @@ fn format_of_line(line: &str) -> Option<Format> {
 /// What a text is, by the first line that tells.
 fn format_of(text: &str) -> Option<Format> {
     if text.trim_start().starts_with('{') {
-        return Some(Format::SpdkJson);
+        return Some(Format::Spdk);
     }
     text.lines().find_map(format_of_line)
 }
@@ -83,46 +81,38 @@ fn binary(text: &str) -> Option<&'static str> {
     .or_else(|| text.trim().is_empty().then_some("it is empty"))
 }
 
-fn settings<'a>(args: &'a ImportArgs, path: &'a Path) -> FileSettings<'a> {
-    FileSettings::whole(path, args.force, std::slice::from_ref(&args.text))
-}
-
 /// Passes on the events of a text, the same at each call.
-type Importer<'t> = &'t dyn Fn(&mut dyn FnMut(&Event)) -> Result<Census>;
+type Importer<'t> = &'t dyn Fn(&mut dyn FnMut(&Event)) -> Result<Report>;
 
 /// Reads commands of the driver, or of QEMU, and records them.
-fn commands(
-    import: Importer<'_>,
-    report: impl FnOnce(&Census) -> Report,
-    args: &ImportArgs,
-) -> Result<Report> {
-    let census = import(&mut |_| {})?;
-    let report = report(&census);
+fn commands(import: Importer<'_>, args: &ImportArgs) -> Result<Report> {
+    let report = import(&mut |_| {})?;
     let Some(path) = &args.output else {
         return Ok(report);
     };
-    let Some((first_ns, last_ns)) = census.span else {
+    let Some((first_ns, last_ns)) = report.span else {
         return Err(usage("no event of the text can be read, so no recording is written"));
     };
     let info = RunInfo {
         begin_ns: first_ns,
         pairs: true,
         sample_period: 1,
-        stage_set: census.stage_set(),
-        sq: Some(census.events.contains("nvme_sq")),
+        stage_set: report.stage_set,
+        sq: Some(report.has_sq),
         aen: Some(false),
         imported: Some(report.format.into()),
-        target: census.target.clone(),
+        target: report.target.clone(),
         ..RunInfo::default()
     };
-    let mut file = FileWriter::of_text(&settings(args, path), info)?;
-    match &census.target {
+    let settings = FileSettings::whole(path, args.force, std::slice::from_ref(&args.text));
+    let mut file = FileWriter::of_text(&settings, info)?;
+    match &report.target {
         Some(_) => file.target_controllers(&[HostController::named("qemu:0")]),
-        None => file.controllers(&census.controllers()),
+        None => file.controllers(&report.controllers()),
     }
     file.ledger(Duration::ZERO, &Ledger { imported: true, ..Ledger::default() });
     import(&mut |event| file.event(event))?;
-    file.finish(Duration::from_nanos(last_ns - first_ns), &census.ledger)?;
+    file.finish(Duration::from_nanos(last_ns - first_ns), &report.ledger)?;
     Ok(report)
 }
 
@@ -148,45 +138,28 @@ pub fn run(args: &ImportArgs) -> Result<()> {
         true => Box::new(stderr()),
         false => Box::new(BufWriter::new(stdout())),
     };
+    let no_commands = match format {
+        Format::Spdk => Some("SPDK's trace has states, and no commands to record: omit -o"),
+        Format::Kvm => Some("kvm:* tracepoints have no commands to record: omit -o"),
+        _ => None,
+    };
+    if let Some(why) = no_commands.filter(|_| args.output.is_some()) {
+        return Err(refuse(why));
+    }
+    let of_text = |why: Error| refuse(&why.to_string());
     let report = match format {
         Format::Driver => {
             let known = Known::of(&text);
-            commands(&|to| Ok(driver::import(&text, &known, to)), Report::of_driver, args)?
+            commands(&|to| Ok(driver::import(&text, &known, to)), args)?
         }
-        Format::Blkparse => {
-            let report = |census: &Census| Report::of_census("blkparse", "request", census);
-            commands(&|to| Ok(blkparse::import(&text, to)), report, args)?
-        }
-        Format::Qemu => {
-            let report = |census: &Census| Report::of_census("QEMU's log", "command", census);
-            let of_text = |why: Error| refuse(&why.to_string());
-            commands(&|to| qemu::import(&text, to).map_err(of_text), report, args)?
-        }
-        Format::SpdkText | Format::SpdkJson if args.output.is_some() => {
-            return Err(refuse("SPDK's trace has states, and no commands to record: omit -o"));
-        }
-        Format::SpdkText => {
-            let (trace, unread) = spdk::parse(&text, MOST_EVENTS);
-            let lack = "commands: a request has states, and no ids";
-            spdk::import(&trace, unread, lack)
-        }
-        Format::SpdkJson => {
-            let trace = Trace::parse(&text).map_err(|why| refuse(&why.to_string()))?;
-            let lack = "commands: a request has states, and no ids; `host annotate` adds them from a \
-                        recording";
-            spdk::import(&trace, Unreads::default(), lack)
-        }
-        Format::Kvm if args.output.is_some() => {
-            return Err(refuse("kvm:* tracepoints have no commands to record: omit -o"));
-        }
+        Format::Blkparse => commands(&|to| Ok(blkparse::import(&text, to)), args)?,
+        Format::Qemu => commands(&|to| qemu::import(&text, to).map_err(of_text), args)?,
+        Format::Spdk => spdk::import(&text).map_err(of_text)?,
         Format::Kvm => {
             let bar = args.bar.ok_or_else(|| {
                 refuse("kvm:* tracepoints need --bar, the controller's BAR 0 in the guest")
             })?;
-            let bar = kvm::Doorbells { bar, stride: args.dstrd, queues: args.queues };
-            let trace = kvm::import(&text, &bar);
-            trace.write(args.json, &mut out)?;
-            Report::of_kvm(&trace)
+            kvm::import(&text, bar)
         }
     };
     report.write(args.json, &mut out)?;
@@ -234,17 +207,6 @@ pub struct ImportArgs {
     /// First and last address (sysfs `resource`).
     #[arg(long, value_name = "FIRST-LAST", value_parser = addresses)]
     pub bar: Option<(u64, u64)>,
-
-    /// The controller's doorbell stride, CAP.DSTRD
-    #[arg(long, value_name = "N", default_value = "0", requires = "bar", value_parser = number(0..=15_u32))]
-    pub dstrd: u32,
-
-    /// The number of its I/O queues
-    ///
-    /// Without it, writes to what is behind the doorbells, such as an MSI-X table, are counted as
-    /// doorbells of high queues.
-    #[arg(long, value_name = "N", requires = "bar", value_parser = number(0..=u32::MAX))]
-    pub queues: Option<u32>,
 
     #[arg(long, short = 'j', help = JSON, long_help = JSON_LONG)]
     pub json: bool,

@@ -3,46 +3,55 @@
 
 use std::collections::BTreeSet;
 
-use super::driver::Census;
-use super::lines::{Found, Line, OTHER, QEMU, each, read};
+use super::lines::{Found, Line, QEMU, each, read};
+use super::report::Report;
 use crate::model::event::{Event, EventKind};
+use crate::model::stage::StageSet;
 use crate::model::target::{HostClock, TargetInfo, TargetKind};
-use crate::target::qemu::{ENDS, Reader, Skip};
-use crate::target::value;
+use crate::target::qemu::{ENDS, Reader};
+use crate::target::{Skip, value};
 use anyhow::{Result, bail};
 
-/// Reads a log, and passes on its events by time. A second call gives the same.
+/// Reads a log, and passes on its events. A second call gives the same.
 ///
 /// # Errors
 /// If it is about several controllers.
-pub fn import(log: &str, to: &mut dyn FnMut(&Event)) -> Result<Census> {
+pub fn import(log: &str, to: &mut dyn FnMut(&Event)) -> Result<Report> {
     let is_timed = log.lines().any(|line| match read(line) {
-        Found::Event(event) => event.name.starts_with(QEMU) && event.resolution_ns > 0,
+        Some(Found::Event(event)) => event.name.starts_with(QEMU) && event.resolution_ns > 0,
         _ => false,
     });
     let (clock, resolution_ns) =
         if is_timed { (HostClock::Realtime, 1000) } else { (HostClock::Order, 0) };
-    let mut reader = Reader::of(clock);
+    let mut reader = Reader::new(true);
     reader.has_ends = log.contains(ENDS);
     let (mut seen, mut second) = (BTreeSet::new(), None);
-    let unreads = each(log, |number, found| {
+    let mut pass_on = |events: &mut Vec<Event>| {
+        for mut event in events.drain(..) {
+            if !is_timed {
+                without_times(&mut event);
+            }
+            to(&event);
+        }
+    };
+    let skipped = each(log, |number, found| {
         let Found::Event(Line { at_ns, resolution_ns, name, text, .. }) = found else {
-            return Err(OTHER);
+            return Ok(());
         };
         if !name.starts_with(QEMU) {
-            return Err(name.into());
+            return Err(Skip::Unknown);
         }
         if is_timed && resolution_ns == 0 {
-            reader.ledger.not_read(1);
-            return Err("an event without a time".into());
+            return Err(Skip::Lacks("an event without a time"));
         }
         let ns = if is_timed { at_ns } else { number };
-        match reader.event(ns, name, &|key| value(text, key)) {
-            Ok(()) => drop(seen.insert(name)),
-            Err(Skip::Other) => {}
-            Err(Skip::Second) => second = second.or(Some(number)),
-            Err(Skip::Malformed) => return Err(format!("{name}, in another form").into()),
+        let read = reader.event(ns, name, &|key| value(text, key));
+        if read == Err(Skip::Second) {
+            second = second.or(Some(number));
         }
+        read?;
+        seen.insert(name);
+        pass_on(&mut reader.commands.events);
         Ok(())
     });
     if let Some(number) = second {
@@ -51,21 +60,18 @@ pub fn import(log: &str, to: &mut dyn FnMut(&Event)) -> Result<Census> {
              controller: log one controller only, or use `host trace --pid`"
         );
     }
-    reader.finish();
-    if !is_timed {
-        reader.events.iter_mut().for_each(without_times);
-    }
-    reader.events.iter().for_each(to);
+    let mut commands = reader.commands;
+    commands.finish();
+    pass_on(&mut commands.events);
     let (kind, by) = (TargetKind::Qemu, "log".into());
-    let target = TargetInfo { kind, by, clock, resolution_ns, ..TargetInfo::default() };
-    let ends = reader.events.first().zip(reader.events.last());
-    let mut census = Census::default();
-    census.span = ends.map(|(first, last)| (first.at_ns, last.at_ns));
-    census.lacks = lacks(&seen, is_timed);
-    census.target = Some(target);
-    (census.resolution_ns, census.unreads) = (resolution_ns, unreads);
-    (census.ledger, census.other) = (reader.ledger, reader.other);
-    Ok(census)
+    Ok(Report {
+        resolution_ns,
+        lacks: lacks(&seen, is_timed),
+        span: commands.span,
+        stage_set: StageSet::Host,
+        target: Some(TargetInfo { kind, by, clock, resolution_ns, ..TargetInfo::default() }),
+        ..Report::new("QEMU's log", "command", commands.ledger, skipped)
+    })
 }
 
 /// The number of a line is the time of an event, but not of a point: no stage has a length.
@@ -77,28 +83,22 @@ fn without_times(event: &mut Event) {
     }
 }
 
+/// What a log may lack, and the events that give it.
+const NEEDED: [(&str, &[&str]); 5] = [
+    ("starts of commands, with their opcodes", &["pci_nvme_io_cmd", "pci_nvme_admin_cmd"]),
+    ("ends of commands", &[ENDS]),
+    ("blocks", &["pci_nvme_read", "pci_nvme_write"]),
+    ("answers of the storage", &["pci_nvme_rw_cb", "pci_nvme_rw_complete_cb"]),
+    ("interrupts", &["pci_nvme_irq_msix"]),
+];
+
 fn lacks(seen: &BTreeSet<&str>, is_timed: bool) -> Vec<String> {
-    let has = |names: &[&str]| names.iter().any(|name| seen.contains(name));
-    let begins: &[&str] = &["pci_nvme_io_cmd", "pci_nvme_admin_cmd"];
-    let blocks: &[&str] = &["pci_nvme_read", "pci_nvme_write"];
-    let answers: &[&str] = &["pci_nvme_rw_cb", "pci_nvme_rw_complete_cb"];
     let zero = "fields other than the blocks, and the namespaces of admin commands: shown as zero";
-    let mut lacks = vec![zero.to_owned()];
-    if !is_timed {
-        lacks.push("times, so no latency: start QEMU with -msg timestamp=on".to_owned());
-    }
-    for (what, names) in [
-        ("starts of commands, with their opcodes", begins),
-        ("ends of commands", &[ENDS]),
-        ("blocks", blocks),
-        ("answers of the storage", answers),
-        ("interrupts", &["pci_nvme_irq_msix"]),
-    ] {
-        if !has(names) {
-            lacks.push(format!("{what}: {} would give them", names.join(" and ")));
-        }
-    }
-    lacks
+    let timed = (!is_timed).then_some("times, so no latency: start QEMU with -msg timestamp=on");
+    let missing = NEEDED.iter().filter(|(_, names)| !names.iter().any(|name| seen.contains(name)));
+    let missing =
+        missing.map(|(what, names)| format!("{what}: {} would give them", names.join(" and ")));
+    [zero].into_iter().chain(timed).map(str::to_owned).chain(missing).collect()
 }
 
 #[cfg(test)]
@@ -108,10 +108,10 @@ mod tests {
 
     const HEAD: &str = "7@10.000001:pci_nvme_io_cmd cid 5 nsid 0x1 sqid 2 opc 0x2 opname 'R'\n";
 
-    fn read_all(log: &str) -> (Vec<Event>, Census) {
+    fn read_all(log: &str) -> (Vec<Event>, Report) {
         let mut events = Vec::new();
-        let census = import(log, &mut |event| events.push(*event)).unwrap();
-        (events, census)
+        let report = import(log, &mut |event| events.push(*event)).unwrap();
+        (events, report)
     }
 
     fn lines(more: &str) -> String {
@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(id.qid, 3);
         assert_eq!(outcome.timeline.unwrap().at(Point::Cqe), None);
         let ledger = &read.1.ledger;
-        assert_eq!((ledger.matched, ledger.in_flight, read.1.other), (1, 1, 1));
+        assert_eq!((ledger.matched, ledger.in_flight, read.1.skipped.other), (1, 1, 1));
     }
 
     #[test]
@@ -167,8 +167,8 @@ mod tests {
     #[test]
     fn without_ends_an_id_may_come_again() {
         let again = format!("{HEAD}{HEAD}");
-        let (_, census) = read_all(&again);
-        assert_eq!((census.ledger.overwritten, census.ledger.in_flight), (1, 1));
-        assert!(census.lacks.iter().any(|lack| lack.contains(ENDS)), "{:?}", census.lacks);
+        let (_, report) = read_all(&again);
+        assert_eq!((report.ledger.overwritten, report.ledger.in_flight), (1, 1));
+        assert!(report.lacks.iter().any(|lack| lack.contains(ENDS)), "{:?}", report.lacks);
     }
 }

@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What an import has read, and what its text lacks.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::io::Write;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
-use super::driver::Census;
-use super::kvm::KvmTrace;
-use super::lines::{Unread, Unreads};
-use super::spdk::State;
+use super::lines::{Skipped, Unread};
+use crate::model::histogram::Histogram;
 use crate::model::ledger::{Ledger, TraceLedger};
+use crate::model::machine::{ControllerInfo, DiskInfo};
+use crate::model::stage::StageSet;
+use crate::model::target::TargetInfo;
+use crate::model::text::Text;
 use crate::units::{counted, nanos};
 use crate::view::header::entry_at;
-use crate::view::json::typed_line;
+use crate::view::json::{Dist, dist, typed_line};
 use crate::view::table::{Table, WIDE};
 use crate::view::text::times;
 use crate::view::theme::Theme;
@@ -21,8 +24,11 @@ use crate::view::theme::Theme;
 /// Column of the texts.
 const COLUMN: usize = 12;
 
-/// The report.
-#[derive(Default, Serialize)]
+/// The disks of a controller by namespace: name, and bytes of a block or 0.
+type Disks = BTreeMap<u32, (String, u32)>;
+
+/// What a text has, and what it lacks.
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
     /// What the text is.
     pub format: &'static str,
@@ -31,86 +37,70 @@ pub struct Report {
     pub what: &'static str,
     /// What was read, and what was not.
     pub ledger: Ledger,
-    /// Lines about something else.
-    pub other: u64,
     /// Resolution of the times; zero: there are none.
     pub resolution_ns: u64,
     /// What the text lacks, and what follows from that; a sentence each.
     pub lacks: Vec<String>,
-    /// Lines that nothing was read from.
-    pub unread: Unreads,
-    /// The states of SPDK's objects, since the first one.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub states: Vec<State>,
+    /// The lines that give nothing.
+    #[serde(flatten)]
+    pub skipped: Skipped,
+    /// What is measured other than commands: states of objects, doorbells.
+    #[serde(serialize_with = "to_json", skip_serializing_if = "Vec::is_empty")]
+    pub rows: Vec<(Text, Histogram)>,
+    /// Times of the first and the last event.
+    #[serde(skip)]
+    pub span: Option<(u64, u64)>,
+    /// The stages of the commands.
+    #[serde(skip)]
+    pub stage_set: StageSet,
+    /// Whether it has the events of CQEs.
+    #[serde(skip)]
+    pub has_sq: bool,
+    /// The target whose commands they are; `None`: the driver's.
+    #[serde(skip)]
+    pub target: Option<TargetInfo>,
+    /// The disks, by controller.
+    #[serde(skip)]
+    pub disks: BTreeMap<u32, Disks>,
+}
+
+#[derive(Serialize)]
+struct Row<'a> {
+    name: &'a Text,
+    #[serde(flatten)]
+    dist: Dist,
+}
+
+fn to_json<S: Serializer>(rows: &[(Text, Histogram)], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(rows.iter().map(|(name, h)| Row { name, dist: dist(h, false) }))
 }
 
 impl Report {
-    /// The report on tracepoints of the driver.
-    pub fn of_driver(census: &Census) -> Self {
-        let ledger = &census.ledger;
-        let has = |name| census.events.contains(name);
-        let stages = match has("nvme_sq") {
-            true => "doorbells and interrupts: `submit+device` is one stage",
-            false => {
-                "doorbells, interrupts and CQEs (nvme_sq): `submit+device+complete` is one stage"
-            }
-        };
-        let mut lacks = vec![stages.to_owned()];
-        let mut lack = |is: bool, text: &str| lacks.extend(is.then(|| text.to_owned()));
-        lack(!has("nvme_setup_cmd"), "nvme_setup_cmd: no command has a start");
-        lack(!has("nvme_complete_rq"), "nvme_complete_rq: no command has an end");
-        lack(!has("block_getrq"), "block_getrq: no `queue`");
-        let matched = ledger.matched;
-        let without = |name, known| if has(name) { matched.saturating_sub(known) } else { 0 };
-        let mut some = |n: u64, what: &str, text: &str| {
-            lacks.extend((n > 0).then(|| text.replace("{}", &counted(n, what))));
-        };
-        let (no_cqe, no_start) =
-            (without("nvme_sq", census.with_cqe), without("block_getrq", census.with_start));
-        some(no_cqe, "command", "the CQE of {}: no nvme_sq, or several, fit");
-        some(no_start, "command", "the allocation of {}: no block_getrq, or several, fit");
-        let fields = "some fields of {}: the kernel does not print them, they read as zero";
-        some(census.bare, "command", "the blocks and sizes of {}: CDW10 to CDW15 are not printed");
-        some(census.partial, "command", fields);
-        some(census.without_status, "completion", "the status of {}");
-        let early = "{} at its start, which ftrace's ring had overwritten";
-        some(census.overwritten, "event", early);
-        let report = Self::of_census("tracepoints of the driver", "command", census);
-        Self { lacks, ..report }
+    /// A report of what was read and of the lines that were not, without the rest.
+    pub fn new(
+        format: &'static str,
+        what: &'static str,
+        mut ledger: Ledger,
+        skipped: Skipped,
+    ) -> Self {
+        ledger.not_read(skipped.malformed);
+        Self { format, what, ledger, skipped, ..Self::default() }
     }
 
-    /// The report on a text with commands of the driver.
-    pub fn of_census(format: &'static str, what: &'static str, census: &Census) -> Self {
-        Self {
-            format,
-            what,
-            ledger: census.ledger.clone(),
-            other: census.other,
-            resolution_ns: census.resolution_ns,
-            lacks: census.lacks.clone(),
-            unread: census.unreads.clone(),
-            ..Self::default()
-        }
-    }
-
-    /// The report on doorbell writes.
-    pub fn of_kvm(trace: &KvmTrace) -> Self {
-        let mut ledger = Ledger {
-            matched: trace.writes(),
-            overwritten: trace.incomplete,
-            ..Ledger::of_target(true)
+    /// The controllers and disks.
+    pub fn controllers(&self) -> Vec<ControllerInfo> {
+        let disk = |(nsid, (name, lba_bytes)): (&u32, &(String, u32))| DiskInfo {
+            name: name.as_str().into(),
+            nsid: *nsid,
+            lba_bytes: *lba_bytes,
+            csi: 0,
         };
-        ledger.lose(trace.lost);
-        let user = "returns to user space (kvm_userspace_exit): IN_USER is not known";
-        Self {
-            format: "tracepoints of KVM",
-            what: "doorbell write",
-            ledger,
-            resolution_ns: trace.resolution_ns,
-            lacks: (!trace.has_user).then(|| user.to_owned()).into_iter().collect(),
-            unread: trace.unreads.clone(),
-            ..Self::default()
-        }
+        let controller = |(&instance, disks): (&u32, &Disks)| ControllerInfo {
+            instance,
+            disks: disks.iter().map(disk).collect(),
+            ..ControllerInfo::default()
+        };
+        self.disks.iter().map(controller).collect()
     }
 
     /// Writes it.
@@ -121,16 +111,17 @@ impl Report {
         if json {
             return typed_line("import", self, out);
         }
+        let Self { format, ledger, resolution_ns, lacks, rows, .. } = self;
+        let Skipped { other, unread, .. } = &self.skipped;
         let mut table = Table::default();
-        for State { name, since } in &self.states {
-            let mut cells = vec![("<STATE", name.to_string()), ("N", since.count().to_string())];
-            cells.extend(times(since, false, false));
+        for (name, h) in rows {
+            let mut cells = vec![("<OF", name.to_string()), ("N", h.count().to_string())];
+            cells.extend(times(h, false, false));
             table.row(cells);
         }
         table.write(Theme { color: false }, WIDE, out)?;
         let mut entry = |label: &str, text: &str| entry_at(COLUMN, label, text, out);
-        entry("format", self.format)?;
-        let ledger = &self.ledger;
+        entry("format", format)?;
         let mut text = counted(ledger.matched, self.what);
         let lost = ledger.trace.as_ref().map_or(0, TraceLedger::lost);
         for (count, what, how) in [
@@ -144,18 +135,17 @@ impl Report {
             }
         }
         entry("read", &text)?;
-        if self.other > 0 {
-            let text = format!("{} about something else", counted(self.other, "event"));
-            entry("not needed", &text)?;
+        if *other > 0 {
+            entry("not needed", &format!("{} about something else", counted(*other, "event")))?;
         }
-        match self.resolution_ns {
+        match resolution_ns {
             0 => entry("times", "none: only the order of the lines")?,
-            ns => entry("times", &format!("to {}", nanos(ns as f64)))?,
+            ns => entry("times", &format!("to {}", nanos(*ns as f64)))?,
         }
-        for (n, lack) in self.lacks.iter().enumerate() {
+        for (n, lack) in lacks.iter().enumerate() {
             entry(if n == 0 { "lacks" } else { "" }, lack)?;
         }
-        for (n, Unread { kind, count, line, first }) in self.unread.0.iter().enumerate() {
+        for (n, Unread { kind, count, line, first }) in unread.iter().enumerate() {
             let text = format!("{} of {kind}; line {line}: {first}", counted(*count, "line"));
             entry(if n == 0 { "not read" } else { "" }, &text)?;
         }

@@ -99,7 +99,7 @@ fn questions(info: &RunInfo, has_commands: bool) -> Vec<Question> {
             .into();
     }
     let (why, where_is) = match info.stage_set {
-        StageSet::Total | StageSet::Host => {
+        StageSet::Total | StageSet::Host | StageSet::Join => {
             let lacks = "no stages were recorded";
             ((false, lacks.to_owned()), (false, lacks.to_owned()))
         }

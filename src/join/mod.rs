@@ -2,17 +2,15 @@
 //! The `join` command: a recording of the driver and one of the host side.
 
 use crate::error::{Failure, Kind};
-use crate::join::pairing::{
-    Guest, Join, Offset, by_readings, guest_command, pair_controllers, served,
-};
-use crate::join::view::{JoinClock, JoinView};
+use crate::join::clock::Offset;
+use crate::join::matching::{Guest, Join, served};
+use crate::join::readings::by_readings;
+use crate::join::view::JoinClock;
 use crate::model::event::Event;
 use crate::model::ledger::Ledger;
 use crate::model::machine::{ClockReading, ControllerInfo, SharedClock};
-use crate::model::report::disk_names::DiskNames;
 use crate::model::stage::StageSet;
-use crate::model::target::{HostClock, HostController, Served, TargetInfo, name_of};
-use crate::model::text::printable;
+use crate::model::target::{HostClock, HostController, Served, TargetInfo, TargetKind};
 use crate::nvme::decode::CommandSet;
 use crate::recording::Fact;
 use crate::run::args::common::{ColorArg, JSON, JSON_LONG, ONLY_EXAMPLES, number};
@@ -22,17 +20,18 @@ use crate::run::exit::usage;
 use crate::run::input;
 use crate::run::stdout::stdout;
 use crate::settings::Settings;
-use crate::view::theme::Theme;
-use anyhow::Result;
+use anyhow::{Error, Result};
 use clap::ValueEnum;
 use std::collections::BTreeMap;
 use std::io::{BufWriter, Write};
 use std::mem::take;
 use std::path::PathBuf;
 
-pub(crate) mod pairing;
+mod clock;
+mod matching;
+mod readings;
 mod timeline;
-pub(crate) mod view;
+mod view;
 
 /// Commands that are kept from any file, beyond one for each two bytes of it.
 const MOST_COMMANDS: u64 = 400_000;
@@ -49,9 +48,27 @@ struct Side<T> {
     readings: Vec<ClockReading>,
     /// Of a target's recording.
     target: TargetInfo,
-    ledger: Ledger,
-    is_exact: bool,
+    /// `None`: it has no end.
+    ledger: Option<Ledger>,
     file: FileReader,
+}
+
+/// Both recordings, joined.
+struct Joined<'a> {
+    args: &'a JoinArgs,
+    join: Join,
+    /// How the clocks were compared.
+    clock: JoinClock,
+    guest: Side<Guest>,
+    host: Side<Served>,
+    /// The controllers of the host side, by those in the guest.
+    pairs: BTreeMap<u32, u32>,
+}
+
+impl<T> Side<T> {
+    fn is_exact(&self) -> bool {
+        self.ledger.as_ref().is_some_and(Ledger::is_exact)
+    }
 }
 
 /// Reads the commands of a recording, as far as `take` makes something of their events.
@@ -85,20 +102,11 @@ fn read<T>(
             Step::Ended => break,
         }
     }
-    let is_exact = file.ledger().is_some_and(Ledger::is_exact);
-    let ledger = file.ledger().cloned().unwrap_or_default();
+    let ledger = file.ledger().cloned();
     let target = file.info().target.clone().unwrap_or_default();
-    Ok(Side {
-        commands,
-        without_times,
-        controllers,
-        targets,
-        readings,
-        target,
-        ledger,
-        is_exact,
-        file,
-    })
+    let side =
+        Side { commands, without_times, controllers, targets, readings, target, ledger, file };
+    Ok(side)
 }
 
 /// The method by which the clocks are compared, and the offset if it does not come from the pairs.
@@ -114,32 +122,25 @@ fn clock(
     let is_same = of_one_boot && is_monotonic;
     let usual = if is_same { JoinClock::Same } else { JoinClock::Pairs };
     let clock = args.clock.unwrap_or(usual);
-    let refused = |why: &str| Err(usage(format!("--clock {why}; use --clock pairs")));
-    let (name, third) = match clock {
+    let refused = |why: &str| {
+        let name = clock.to_possible_value().map(|value| value.get_name().to_owned());
+        Err(usage(format!("--clock {}: {why}; use --clock pairs", name.unwrap_or_default())))
+    };
+    let third = match clock {
         JoinClock::Pairs => return Ok((clock, None)),
         JoinClock::Same if is_same => return Ok((clock, Some(Offset::same()))),
-        JoinClock::Same => {
-            return refused("same: the recordings are not of one boot with one clock");
-        }
-        JoinClock::Tsc => ("tsc", SharedClock::Tsc),
-        JoinClock::Ptp => ("ptp", SharedClock::HostWall),
+        JoinClock::Same => return refused("the recordings are not of one boot with one clock"),
+        JoinClock::Tsc => SharedClock::Tsc,
+        JoinClock::Ptp => SharedClock::HostWall,
     };
-    let mut recordings = [(&args.guest, infos.0), (&args.host, infos.1)].into_iter();
-    let on_arm = recordings.find(|(_, info)| info.arch == "aarch64");
-    if let (JoinClock::Tsc, Some((path, _))) = (clock, on_arm) {
-        let shown = printable(path);
-        let why = "was made on arm64, which has no TSC; use --clock ptp or --clock pairs";
-        return Err(usage(format!("--clock tsc: {shown} {why}")));
-    }
     if !is_monotonic {
-        let why = "the times of the host side are not of its CLOCK_MONOTONIC";
-        return refused(&format!("{name}: {why}"));
+        return refused("the times of the host side are not of its CLOCK_MONOTONIC");
     }
     let times = || guest.commands.iter().map(|c| c.issue_ns.cast_signed());
     let span = times().min().zip(times().max()).unwrap_or((i64::MAX, i64::MIN));
     match by_readings(&guest.readings, &host.readings, third, span) {
         Ok(offset) => Ok((clock, Some(offset))),
-        Err(why) => refused(&format!("{name}: {why}")),
+        Err(why) => refused(&why),
     }
 }
 
@@ -151,29 +152,24 @@ fn typed(text: &str) -> Result<(u32, &str)> {
     Ok((ctrl_instance(ctrl).map_err(usage)?, name))
 }
 
-/// The pairs of controllers, as typed or where only one is possible.
+/// The controller of the host side that each of the guest's is, as typed, or as far as only one is possible.
 fn controllers(
     typed: &[(u32, &str)],
     guest: &[ControllerInfo],
     host: &Side<Served>,
 ) -> Result<BTreeMap<u32, u32>> {
+    let names = host.targets.iter().map(|c| c.name.to_string()).collect::<Vec<_>>().join(", ");
     let mut pairs = BTreeMap::new();
     for &(ctrl, name) in typed {
-        let found = host.targets.iter().find(|c| c.name == name);
-        let found = found.ok_or_else(|| {
-            let names = host.targets.iter().map(|c| c.name.to_string());
-            usage(format!(
-                "--ctrl nvme{ctrl}={name}: the host side has no {name}; it has {}",
-                names.collect::<Vec<_>>().join(", ")
-            ))
+        let found = host.targets.iter().find(|c| c.name == name).ok_or_else(|| {
+            usage(format!("--ctrl nvme{ctrl}={name}: the host side has no {name}; it has {names}"))
         })?;
         pairs.insert(ctrl, found.number);
     }
     if pairs.is_empty() {
-        pairs = pair_controllers(guest, host.target.kind, &host.targets).map_err(usage)?;
+        pairs = possible(guest, host.target.kind, &host.targets).map_err(usage)?;
     }
     if pairs.is_empty() {
-        let names = host.targets.iter().map(|c| c.name.to_string()).collect::<Vec<_>>().join(", ");
         return Err(usage(format!(
             "no controller is in both recordings: their transports, controller ids or NQNs differ; \
              --ctrl nvme0=NAME pairs two by name (host: {names})"
@@ -182,37 +178,34 @@ fn controllers(
     Ok(pairs)
 }
 
-/// Reasons for commands without a partner.
-fn notes(guest: &Side<Guest>, host: &Side<Served>) -> Vec<String> {
-    let mut notes = Vec::new();
-    if !guest.is_exact {
-        notes.push("the recording of the guest is not exact".into());
+fn possible(
+    guest: &[ControllerInfo],
+    kind: TargetKind,
+    host: &[HostController],
+) -> Result<BTreeMap<u32, u32>, String> {
+    let may = |g: &ControllerInfo, h: &HostController| {
+        let reachable = match kind {
+            TargetKind::Nvmet => g.transport != "pcie",
+            TargetKind::Qemu => g.transport == "pcie",
+            TargetKind::Spdk => true,
+        };
+        let cntlid = g.cntlid.zip(h.cntlid).is_none_or(|(a, b)| a == b);
+        let nqn = g.nqn.as_ref().zip(h.nqn.as_ref()).is_none_or(|(a, b)| a == b);
+        reachable && cntlid && nqn
+    };
+    let mut pairs = BTreeMap::new();
+    for h in host {
+        let partners: Vec<u32> = guest.iter().filter(|g| may(g, h)).map(|g| g.instance).collect();
+        let names: Vec<String> = partners.iter().map(|g| format!("nvme{g}")).collect();
+        let why = match partners[..] {
+            [] => continue,
+            [g] if pairs.insert(g, h.number).is_none() => continue,
+            [_] => format!("{} may be several controllers of the host side", names[0]),
+            _ => format!("{} of the host side may be {}", h.name, names.join(" or ")),
+        };
+        return Err(format!("{why}: name the pair with --ctrl {}={}", names[0], h.name));
     }
-    let lost = host.ledger.degraded().into_iter();
-    notes.extend(lost.map(|what| format!("the host side has {what}")));
-    for (count, what) in [
-        (host.ledger.orphan_completions, "ends without a start on the host side"),
-        (host.without_times, "commands of the host side without times, or with times out of order"),
-        (guest.without_times, "commands of the guest without times"),
-    ] {
-        if count > 0 {
-            notes.push(format!("{what}: {count}"));
-        }
-    }
-    notes
-}
-
-/// The error, after the reason if a recording is not whole.
-fn of_the_rest(error: anyhow::Error, sides: [&FileReader; 2]) -> anyhow::Error {
-    let flaw = |file: &FileReader| Some(format!("{} {}", file.path, file.incomplete()?));
-    let damaged: Vec<String> = sides.into_iter().filter_map(flaw).collect();
-    match damaged.len() {
-        0 => error,
-        n => {
-            let what = if n == 1 { "it" } else { "them" };
-            usage(format!("{}. In what is left of {what}: {error}", damaged.join("; ")))
-        }
-    }
+    Ok(pairs)
 }
 
 /// Runs the command to its end.
@@ -231,9 +224,14 @@ pub fn run(args: &JoinArgs) -> Result<()> {
     settings.filter.ctrls = typed.iter().map(|(ctrl, _)| *ctrl).collect();
     let guest = FileReader::open(&args.guest, &settings)?;
     guest.require_pairs()?;
-    let mut guest = read(guest, guest_command)?;
+    let mut guest = read(guest, Guest::of)?;
     // what follows may fail for what is missing
-    let of_the_rest = |error| of_the_rest(error, [&guest.file, &host.file]);
+    let flaw = |file: &FileReader| Some(format!("{} {}", file.path, file.incomplete()?));
+    let flaws: Vec<String> = [&guest.file, &host.file].into_iter().filter_map(flaw).collect();
+    let of_the_rest = |error: Error| match flaws[..] {
+        [] => error,
+        _ => usage(format!("{}. In what is left: {error}", flaws.join("; "))),
+    };
     let (clock, known) = clock(args, &guest, &host).map_err(of_the_rest)?;
     let pairs = controllers(&typed, &guest.controllers, &host).map_err(of_the_rest)?;
     let mut commands = take(&mut guest.commands);
@@ -244,36 +242,23 @@ pub fn run(args: &JoinArgs) -> Result<()> {
     });
     let mut served = take(&mut host.commands);
     served.retain(|s| pairs.values().any(|number| *number == s.id.ctrl));
-    let is_whole = guest.is_exact && host.is_exact;
+    let is_exact = guest.is_exact() && host.is_exact();
     let resolution = host.target.resolution_ns;
-    let join = Join::new(commands, served, resolution, known, is_whole);
+    let join = Join::new(commands, served, resolution, known, is_exact);
+    let joined = Joined { args, join, clock, guest, host, pairs };
     if let Some(path) = &args.output {
-        timeline::write((args, path), (&guest.file, &host), &join)?;
-        guest.file.check_complete()?;
-        return host.file.check_complete();
-    }
-    let mut disks = DiskNames::default();
-    disks.recorded(&guest.controllers);
-    let view = JoinView {
-        disks: &disks,
-        join: &join,
-        clock,
-        host_name: &|number| name_of(&host.targets, number),
-        controllers: pairs.into_iter().collect(),
-        slowest: args.slowest,
-        notes: notes(&guest, &host),
-    };
-    let mut out = BufWriter::new(stdout());
-    if args.json {
-        view.json(&mut out)?;
+        timeline::write(&joined, path)?;
     } else {
-        let color = args.color.on_stdout(false);
-        view.text(Theme { color }, &mut out)?;
+        let mut out = BufWriter::new(stdout());
+        match args.json {
+            true => joined.json(&mut out)?,
+            false => joined.text(args.color.on_stdout(false), &mut out)?,
+        }
+        out.flush()?;
     }
-    out.flush()?;
-    guest.file.check_complete()?;
-    host.file.check_complete()?;
-    if join.matches.pairs.is_empty() {
+    joined.guest.file.check_complete()?;
+    joined.host.file.check_complete()?;
+    if joined.join.pairs.is_empty() {
         let text = "no command is in both recordings: did both run at the same time, for the same \
                     controller? --ctrl nvme0=NAME pairs others";
         return Err(Failure::error(Kind::Run, text));

@@ -7,17 +7,18 @@ use std::io::BufWriter;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::join::pairing::{Join, Offset};
+use crate::join::clock::Offset;
+use crate::join::matching::Join;
 use crate::model::stage::StageSet;
 use crate::model::text::Text;
 use crate::run::exit::usage;
 use crate::settings::{Events, Mode};
 use crate::units::{nanos, size_text};
 use crate::view::export::Sink;
-use crate::view::export::perfetto::{OnHost, Perfetto};
+use crate::view::export::perfetto::Perfetto;
 use anyhow::Result;
 
-use crate::join::{JoinArgs, Side};
+use crate::join::Joined;
 use crate::model::target::{Served, name_of};
 use crate::run::drive::FileReader;
 use crate::run::eprint_note;
@@ -27,26 +28,15 @@ use crate::run::outfile::{OutFile, Rules};
 /// Length of the intervals of the completion rates, as in `export`.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// What to add to a time of the host to get the guest's. The offset depends on the guest's time,
-/// from which a few steps lead to it: clocks drift by far less than one part in 1000.
-fn shift(offset: &Offset, host_ns: u64, near_ns: u64) -> i64 {
-    let host = host_ns.cast_signed();
-    let steps = (0..4).fold(near_ns.cast_signed(), |guest, _| host - offset.at(guest));
-    steps - host
-}
-
-/// The commands of the host side with their shifts, by their ends on the guest's clock. A command with a
-/// partner has the offset that its parts in the report have.
+/// The commands of the host side, by their ends on the guest's clock, with what to add to their times to get
+/// the guest's. One without a partner has the offset of the one before it.
 fn on_host<'j>(join: &'j Join, offset: &Offset) -> Vec<(&'j Served, i64)> {
     let partners: BTreeMap<usize, usize> =
-        join.matches.pairs.iter().map(|&(guest, host)| (host, guest)).collect();
-    let near_ns = join.guest.first().map_or(0, |guest| guest.issue_ns);
+        join.pairs.iter().map(|&(guest, host)| (host, guest)).collect();
+    let mut near = 0;
     let shifted = join.host.iter().enumerate().map(|(n, served)| {
-        let shift_ns = match partners.get(&n) {
-            Some(&guest) => -offset.at(join.guest[guest].issue_ns.cast_signed()),
-            None => shift(offset, served.first_ns, near_ns),
-        };
-        (served, shift_ns)
+        near = partners.get(&n).copied().unwrap_or(near);
+        (served, join.guest.get(near).map_or(0, |g| -offset.at(g.issue_ns.cast_signed())))
     });
     let mut shifted: Vec<_> = shifted.collect();
     shifted.sort_by_key(|(served, by)| served.last_ns.cast_signed().wrapping_add(*by));
@@ -57,12 +47,9 @@ fn on_host<'j>(join: &'j Join, offset: &Offset) -> Vec<(&'j Served, i64)> {
 ///
 /// # Errors
 /// If the clocks have no known offset, or the file cannot be written; one sentence.
-pub fn write(
-    (args, path): (&JoinArgs, &Path),
-    (replay, host): (&FileReader, &Side<Served>),
-    join: &Join,
-) -> Result<()> {
-    let Some(offset) = &join.matches.offset else {
+pub fn write(joined: &Joined<'_>, path: &Path) -> Result<()> {
+    let Joined { args, join, guest, host, .. } = joined;
+    let Some(offset) = &join.offset else {
         return Err(usage(
             "--format perfetto needs the offset of the clocks, and no pair of commands tells it",
         ));
@@ -73,18 +60,18 @@ pub fn write(
     let settings = Mode::Events(Events::default()).with(StageSet::Total);
     let failed = |error| output.failed(error);
     let out = BufWriter::with_capacity(1 << 16, out);
-    let begins = begins(&settings, replay)?;
+    let begins = begins(&settings, &guest.file)?;
     let mut perfetto = Perfetto::new(out, begins, INTERVAL);
     let mut counts = Counts::default();
     let name = Text::from("guest");
-    let guest = (FileReader::open(&replay.file, &settings)?, &name);
+    let guest = (FileReader::open(&guest.file.file, &settings)?, &name);
     let (_, ended) = add(guest, &mut perfetto, &mut counts, &failed)?;
     let error_ns = join.error_ns().unwrap_or_default();
     let mut shown = 0_u64;
     for (served, shift_ns) in on_host(join, offset) {
         let name = &name_of(&host.targets, served.id.ctrl);
-        let served = OnHost { served, name, shift_ns, error_ns };
-        shown += u64::from(perfetto.on_host(&served).map_err(failed)?);
+        let is_shown = perfetto.on_host(served, name, shift_ns, error_ns).map_err(failed)?;
+        shown += u64::from(is_shown);
     }
     perfetto.finish().map_err(failed)?;
     drop(perfetto);
@@ -95,7 +82,7 @@ pub fn write(
         "{name}: {} commands of the guest, {shown} of the host side, {} of them paired{size}; times of \
          the host side are uncertain by {}",
         counts.commands,
-        join.matches.pairs.len(),
+        join.pairs.len(),
         nanos(error_ns as f64)
     ));
     ended

@@ -43,7 +43,7 @@ fn advice(options: &LatencyOptions) -> Option<&'static str> {
             Some("--stages shows where the time went: queue, submit, device, complete")
         }
         StageSet::Basic | StageSet::Fine => Some(WAITS_UNMEASURED),
-        StageSet::Full | StageSet::Host => None,
+        StageSet::Full | StageSet::Host | StageSet::Join => None,
     }
 }
 

@@ -128,9 +128,4 @@ impl Code {
     pub fn release(&self) -> Option<Release> {
         self.parts.iter().find_map(|p| Release::parse(p.symbols.spdk_release.as_ref()?))
     }
-
-    /// The build id of the executable.
-    pub fn build_id(&self) -> Option<&str> {
-        self.parts.first()?.symbols.build_id.as_deref()
-    }
 }

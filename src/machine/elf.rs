@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Functions, build id and USDT notes of an executable or a library.
+//! Functions and USDT notes of an executable or a library.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -15,8 +15,6 @@ pub struct Symbols {
     /// Each exported function, and each other function with a unique name.
     /// The place of each in the file: past `endbr64` if a `push` follows.
     pub functions: BTreeMap<String, usize>,
-    /// In hexadecimal.
-    pub build_id: Option<String>,
     /// USDT probes by provider: names, and numbers of arguments.
     pub probes: BTreeMap<String, BTreeMap<String, usize>>,
     /// The release of SPDK, if its text is in this file.
@@ -152,16 +150,7 @@ impl Symbols {
         let notes = notes.and_then(|s| s.data().ok()).unwrap_or_default();
         let constants = file.section_by_name(".rodata");
         let constants = constants.and_then(|s| s.data().ok()).unwrap_or_default();
-        let build_id = file.build_id()?.map(|id| {
-            let digits: Vec<String> = id.iter().map(|b| format!("{b:02x}")).collect();
-            digits.concat()
-        });
-        Ok(Self {
-            functions,
-            build_id,
-            spdk_release: spdk_release(constants),
-            probes: probes(notes),
-        })
+        Ok(Self { functions, spdk_release: spdk_release(constants), probes: probes(notes) })
     }
 }
 

@@ -33,16 +33,14 @@ pub struct FoundTarget {
     pub pid: Option<u32>,
     /// Its executable, or the kernel release.
     pub binary: Text,
-    /// Its build id.
-    pub build_id: Option<Text>,
     /// Its subsystems.
     pub subsystems: Vec<Text>,
     /// Ways to observe it, the best first.
     pub ways: Vec<Way>,
 }
 
-const fn way(by: &'static str, usable: bool, how: String) -> Way {
-    Way { by, usable, how }
+fn way(by: &'static str, how: Result<String, String>) -> Way {
+    Way { by, usable: how.is_ok(), how: how.unwrap_or_else(|why| why) }
 }
 
 fn nvmet(system: &System) -> Option<FoundTarget> {
@@ -56,13 +54,8 @@ fn nvmet(system: &System) -> Option<FoundTarget> {
         kind: TargetKind::Nvmet,
         pid: None,
         binary: format!("Linux {}", system.release()).into(),
-        build_id: None,
         subsystems,
-        ways: vec![way(
-            "tracepoints",
-            true,
-            "nvmet_req_init and nvmet_req_complete: `host trace --nvmet`".into(),
-        )],
+        ways: vec![way("tracepoints", Ok("`host trace --nvmet`".into()))],
     })
 }
 
@@ -76,21 +69,19 @@ fn ways(system: &System, kind: TargetKind, pid: u32, code: &Code) -> Vec<Way> {
     let messages =
         if is_qemu { String::new() } else { format!("; messages: `host msgs --pid {pid}`") };
     let missing: Vec<&str> = needed(programs).filter(|name| code.probe(name).is_none()).collect();
-    let uprobes = match Memory::open(system, pid) {
-        _ if !missing.is_empty() => {
-            way("uprobes", false, format!("{lacks} {}", missing.join(", ")))
-        }
-        Ok(_) => way("uprobes", true, format!("`host trace --pid {pid}`{messages}")),
-        Err(error) => way("uprobes", false, error.to_string()),
+    let uprobes = match missing[..] {
+        [] => Memory::open(system, pid).map_err(|error| error.to_string()),
+        _ => Err(format!("{lacks} {}", missing.join(", "))),
     };
+    let uprobes = uprobes.map(|_| format!("`host trace --pid {pid}`{messages}"));
     let probes: Vec<&str> = code.usdt(provider).map(|(_, name, _)| name).collect();
-    let (usable, how) = match is_qemu {
-        true if is_enough(&probes) => (true, format!("`host trace --usdt --pid {pid}`")),
-        true => (false, "it was built without the trace backend dtrace".into()),
-        false if probes.is_empty() => (false, "it was built without --with-usdt".into()),
-        false => (true, format!("changes of state, no commands: `host spdk --pid {pid}`")),
+    let usdt = match is_qemu {
+        true if is_enough(&probes) => Ok(format!("`host trace --usdt --pid {pid}`")),
+        true => Err("it was built without the trace backend dtrace".into()),
+        false if probes.is_empty() => Err("it was built without --with-usdt".into()),
+        false => Ok(format!("changes of state, no commands: `host spdk --pid {pid}`")),
     };
-    vec![uprobes, way("usdt", usable, how)]
+    vec![way("uprobes", uprobes), way("usdt", usdt)]
 }
 
 fn process(system: &System, process: &Process, kind: TargetKind) -> FoundTarget {
@@ -98,7 +89,7 @@ fn process(system: &System, process: &Process, kind: TargetKind) -> FoundTarget 
     let code = Code::of(system, process);
     let mut ways = match &code {
         Ok(code) => ways(system, kind, pid, code),
-        Err(error) => vec![way("uprobes", false, error.to_string())],
+        Err(error) => vec![way("uprobes", Err(error.to_string()))],
     };
     let log = match kind {
         TargetKind::Qemu => {
@@ -106,15 +97,13 @@ fn process(system: &System, process: &Process, kind: TargetKind) -> FoundTarget 
         }
         _ => "record its trace with spdk_trace -j, then `host annotate` or `import`",
     };
-    ways.push(way("log", true, log.into()));
-    let code = code.ok();
-    let release = code.as_ref().and_then(Code::release);
+    ways.push(way("log", Ok(log.into())));
+    let release = code.ok().and_then(|code| code.release());
     let release = release.map_or_else(String::new, |r| format!(" (SPDK {r})"));
     FoundTarget {
         kind,
         pid: Some(pid),
         binary: Text::from_escaped(&format!("{}{release}", process.name)),
-        build_id: code.and_then(|c| c.build_id().map(Into::into)),
         subsystems: vec![],
         ways,
     }

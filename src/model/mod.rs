@@ -4,6 +4,7 @@
 #![deny(missing_docs)]
 
 pub mod activity;
+pub mod collect;
 pub mod command_class;
 pub mod counters;
 pub mod event;

@@ -44,6 +44,10 @@ pub enum StageSet {
     /// In a target: host_submit, backend, host_complete.
     #[value(skip)]
     Host,
+    /// On both sides: a driver's command, and what its target does with it in between.
+    #[value(skip)]
+    #[serde(skip)]
+    Join,
 }
 
 /// One stage of a stage set.
@@ -77,6 +81,18 @@ const HOST: [Stage; 3] = [
     group("host_submit", Point::Start),
     group("backend", Point::Issue),
     group("host_complete", Point::Cqe),
+];
+
+/// A command on both sides, on the driver's clock. The points have other meanings
+/// ([`StageSet::name_of_point`]).
+const JOIN: [Stage; 7] = [
+    group("guest_submit", Point::Start),
+    group("to_host", Point::SetupIn),
+    group("host_submit", Point::Issue),
+    group("backend", Point::Doorbell),
+    group("host_complete", Point::Irq),
+    group("to_guest", Point::Cqe),
+    group("guest_complete", Point::Complete),
 ];
 
 const BASIC: [Stage; 6] = [
@@ -193,6 +209,7 @@ impl StageSet {
             Self::Fine => &FINE,
             Self::Full => &FULL,
             Self::Host => &HOST,
+            Self::Join => &JOIN,
         }
     }
 
@@ -204,6 +221,7 @@ impl StageSet {
             Self::Fine => "fine",
             Self::Full => "full",
             Self::Host => "host",
+            Self::Join => "join",
         }
     }
 
@@ -212,7 +230,7 @@ impl StageSet {
         match self {
             Self::Full => WAITS.len(),
             Self::Basic | Self::Fine => 1,
-            Self::Total | Self::Host => 0,
+            Self::Total | Self::Host | Self::Join => 0,
         }
     }
 
@@ -220,7 +238,7 @@ impl StageSet {
     pub const fn whole(self) -> &'static str {
         match self {
             Self::Total => "driver",
-            Self::Basic | Self::Fine | Self::Full | Self::Host => "total",
+            _ => "total",
         }
     }
 
@@ -256,7 +274,15 @@ impl StageSet {
             (Self::Host, Point::Issue) => Some("backend_submit"),
             (Self::Host, Point::Cqe) => Some("backend_done"),
             (Self::Host, Point::End) => Some("post"),
-            (Self::Host, _) => None,
+            (Self::Join, Point::Start) => Some("begin"),
+            (Self::Join, Point::SetupIn) => Some("submitted"),
+            (Self::Join, Point::Issue) => Some("fetch"),
+            (Self::Join, Point::Doorbell) => Some("backend_submit"),
+            (Self::Join, Point::Irq) => Some("backend_done"),
+            (Self::Join, Point::Cqe) => Some("post"),
+            (Self::Join, Point::Complete) => Some("answered"),
+            (Self::Join, Point::End) => Some("end"),
+            (Self::Host | Self::Join, _) => None,
             _ => Some(point.name()),
         }
     }
@@ -290,7 +316,7 @@ impl StageSet {
             Self::Basic => (Point::Start, Point::Complete),
             Self::Fine => (Point::Start, Point::End),
             Self::Full => (Point::Bio, Point::End),
-            Self::Host => (Point::Start, Point::End),
+            Self::Host | Self::Join => (Point::Start, Point::End),
         }
     }
 
@@ -298,7 +324,7 @@ impl StageSet {
     pub const fn last_point(self) -> Point {
         match self {
             Self::Total => Point::Complete,
-            Self::Basic | Self::Fine | Self::Full | Self::Host => Point::End,
+            _ => Point::End,
         }
     }
 
@@ -306,7 +332,7 @@ impl StageSet {
     pub const fn histograms(self) -> usize {
         match self {
             Self::Total => 1,
-            Self::Basic | Self::Fine | Self::Full | Self::Host => self.stages().len() + 1,
+            _ => self.stages().len() + 1,
         }
     }
 
@@ -318,7 +344,7 @@ impl StageSet {
             Self::Basic => 5,
             Self::Fine => 9,
             Self::Full => FULL.len() + 1,
-            Self::Host => HOST.len() + 1,
+            Self::Host | Self::Join => self.histograms(),
         }
     }
 
@@ -402,12 +428,13 @@ impl StageSet {
     /// and end, [`NO_SETUP`] and [`NO_COMPLETE`].
     pub const fn pattern_bits(self) -> Pattern {
         // each command of a report asks
-        const BITS: [Pattern; 5] = [
+        const BITS: [Pattern; 6] = [
             StageSet::Total.bits_of_points(),
             StageSet::Basic.bits_of_points(),
             StageSet::Fine.bits_of_points(),
             StageSet::Full.bits_of_points(),
             StageSet::Host.bits_of_points(),
+            StageSet::Join.bits_of_points(),
         ];
         BITS[self as usize]
     }

@@ -229,7 +229,7 @@ pub fn waits_of(plan: &AttachPlan) -> Pattern {
 pub fn configure(plan: &AttachPlan, layout: &Layout, config: &Config<'_>) -> Result<nd_config> {
     let mut c = nd_config::zeroed();
     let mode = match plan.stage_set {
-        StageSet::Total | StageSet::Host => nd_mode::ND_MODE_TOTAL,
+        StageSet::Total | StageSet::Host | StageSet::Join => nd_mode::ND_MODE_TOTAL,
         StageSet::Basic => nd_mode::ND_MODE_BASIC,
         StageSet::Fine | StageSet::Full => nd_mode::ND_MODE_FINE,
     };
@@ -362,8 +362,8 @@ pub const fn slot_bytes(stage_set: StageSet, trace: bool, origin: bool) -> usize
         (StageSet::Full, true) => SLOT_FULL,
         // the waits are in place of the submission
         (_, true) | (StageSet::Full, false) => SLOT_TRACE,
-        (StageSet::Total | StageSet::Basic | StageSet::Host, false) => SLOT_BASIC,
         (StageSet::Fine, false) => SLOT_FINE,
+        (_, false) => SLOT_BASIC,
     }
 }
 

@@ -61,6 +61,13 @@ pub static SPDK: [Wanted; 5] = [
     to("spdk_fetch", &["spdk_nvmf_request_exec"]),
 ];
 
+/// Programs for the functions of SPDK that pass on a function, in the order of `ND_SPDK_SEND_MSG` and
+/// `ND_SPDK_EACH_CHANNEL`.
+pub static MESSAGES: [Wanted; 2] = [
+    to("spdk_send_msg", &["spdk_thread_send_msg"]),
+    to("spdk_each_channel", &["spdk_for_each_channel"]),
+];
+
 /// The functions that a process must have for these programs.
 pub fn needed(programs: &'static [Wanted]) -> impl Iterator<Item = &'static str> {
     let needed = programs.iter().filter(|wanted| !wanted.is_optional);

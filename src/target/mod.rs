@@ -6,6 +6,10 @@ pub mod qemu;
 pub mod spdk;
 pub mod spdk_trace;
 
+use serde_json::Value;
+
+use crate::model::event::Event;
+
 /// The words after `key`, which `=`, `:` or a blank follows; without quotation marks.
 fn words<'t>(text: &'t str, key: &str) -> impl Iterator<Item = &'t str> {
     text.match_indices(key).filter_map(move |(at, key)| {
@@ -32,7 +36,40 @@ pub(crate) fn value(text: &str, key: &str) -> Option<u64> {
     })
 }
 
-/// Most events that are kept from any text.
-pub const MOST_EVENTS: usize = 1 << 22;
-/// Most commands in flight that are kept from any text.
-pub const MOST_OPEN: usize = 1 << 18;
+/// Why an event, or a line, gives nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Skip {
+    /// It is about something else.
+    Other,
+    /// It is none that is known.
+    Unknown,
+    /// Its form is not the expected one.
+    Malformed,
+    /// It cannot be used, for this reason.
+    Lacks(&'static str),
+    /// It is about another controller than the events before.
+    Second,
+}
+
+/// A change of state in SPDK.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StateChange {
+    /// Its time, in nanoseconds of CLOCK_MONOTONIC.
+    pub at_ns: u64,
+    /// The probe.
+    pub probe: &'static str,
+    /// Names and values of its arguments: texts, numbers, addresses (`0x7f`), names of states.
+    pub fields: Vec<(&'static str, Value)>,
+}
+
+/// What a session of a target passes on.
+#[derive(Debug)]
+pub enum HostEvent<'e> {
+    /// A command, or an interrupt.
+    Nvme(&'e Event),
+    /// A state of SPDK has changed.
+    State(StateChange),
+    /// How often a function (`spdk_thread_send_msg`) has passed on the function at this address so far.
+    #[allow(missing_docs, reason = "the sentence says it")]
+    Call { by: &'static str, function: u64, count: u64 },
+}

@@ -5,14 +5,12 @@
 //! an event that fits several commands is left out, and counted.
 
 use std::collections::BTreeMap;
-use std::mem::take;
 
+use super::Skip;
 use super::spdk::ARGS;
-use super::{MOST_EVENTS, MOST_OPEN};
+use crate::model::collect::{Collector, PartialCommand};
 use crate::model::event::{Event, EventKind};
-use crate::model::ledger::Ledger;
 use crate::model::point::Point;
-use crate::model::target::{HostClock, TargetCommand};
 use crate::nvme::sqe::{Parts, Sqe};
 use crate::nvme::status::Status;
 
@@ -21,33 +19,21 @@ const BEGINS: &str = "pci_nvme_io_cmd";
 /// The event that ends a command.
 pub const ENDS: &str = "pci_nvme_enqueue_req_completion";
 
-/// A probe: its name, and for each argument its key in the log, or nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct QemuProbe {
-    /// Its name.
-    pub name: &'static str,
-    /// A release whose probe has another number of arguments gives them another meaning.
-    pub keys: &'static [&'static str],
-}
-
-const fn probe(name: &'static str, keys: &'static [&'static str]) -> QemuProbe {
-    QemuProbe { name, keys }
-}
-
-/// The probes. The end of a command has more arguments in later releases.
-pub static PROBES: [QemuProbe; 12] = [
-    probe(BEGINS, &["cid", "nsid", "sqid", "opc", ""]),
-    probe("pci_nvme_admin_cmd", &["cid", "sqid", "opc", ""]),
-    probe("pci_nvme_read", &["cid", "nsid", "nlb", "", "lba"]),
-    probe("pci_nvme_write", &["cid", "", "nsid", "nlb", "", "lba"]),
-    probe("pci_nvme_rw_cb", &["cid", ""]),
-    probe(ENDS, &["cid", "cqid", "", "", "status"]),
-    probe(ENDS, &["cid", "cqid", "status"]),
-    probe("pci_nvme_create_sq", &["", "sqid", "cqid", "", ""]),
-    probe("pci_nvme_del_sq", &["sqid"]),
-    probe("pci_nvme_irq_msix", &["vector"]),
-    probe("pci_nvme_pci_reset", &[]),
-    probe("pci_nvme_mmio_cfg", &["config"]),
+/// The probes: name, and for each argument its key in the log, or nothing. A release whose probe has another
+/// number of arguments gives them another meaning: the end of a command has more in later ones.
+pub static PROBES: [(&str, &[&str]); 12] = [
+    (BEGINS, &["cid", "nsid", "sqid", "opc", ""]),
+    ("pci_nvme_admin_cmd", &["cid", "sqid", "opc", ""]),
+    ("pci_nvme_read", &["cid", "nsid", "nlb", "", "lba"]),
+    ("pci_nvme_write", &["cid", "", "nsid", "nlb", "", "lba"]),
+    ("pci_nvme_rw_cb", &["cid", ""]),
+    (ENDS, &["cid", "cqid", "", "", "status"]),
+    (ENDS, &["cid", "cqid", "status"]),
+    ("pci_nvme_create_sq", &["", "sqid", "cqid", "", ""]),
+    ("pci_nvme_del_sq", &["sqid"]),
+    ("pci_nvme_irq_msix", &["vector"]),
+    ("pci_nvme_pci_reset", &[]),
+    ("pci_nvme_mmio_cfg", &["config"]),
 ];
 
 /// Whether probes with these names are enough: without begins or ends, no command is seen.
@@ -63,17 +49,6 @@ type Arguments<'a> = &'a dyn Fn(&str) -> Option<u64>;
 /// Most commands in flight with one id that are told apart.
 const MOST_QUEUES: usize = 1024;
 
-/// Why an event gives nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Skip {
-    /// It is about something else.
-    Other,
-    /// Its form is not the expected one.
-    Malformed,
-    /// It is about another controller than the events before.
-    Second,
-}
-
 /// An argument, if it fits its type.
 fn small<T: TryFrom<u64>>(arguments: Arguments<'_>, key: &str) -> Result<T, Skip> {
     arguments(key).and_then(|value| value.try_into().ok()).ok_or(Skip::Malformed)
@@ -81,16 +56,8 @@ fn small<T: TryFrom<u64>>(arguments: Arguments<'_>, key: &str) -> Result<T, Skip
 
 /// The state of the controller while its events are read.
 pub struct Reader {
-    /// The commands in flight.
-    open: BTreeMap<Key, TargetCommand>,
-    /// The events so far.
-    pub events: Vec<Event>,
-    /// The time of the last event.
-    last_ns: u64,
-    /// What was read, and what was not.
-    pub ledger: Ledger,
-    /// Events about something else.
-    pub other: u64,
+    /// The commands.
+    pub commands: Collector<Key>,
     /// Whether the source has the ends of commands. Otherwise an id that is used again is no error.
     pub has_ends: bool,
     /// Completion queue of each submission queue whose creation was seen.
@@ -98,28 +65,9 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Nothing yet, of a source with this clock.
-    pub fn of(clock: HostClock) -> Self {
-        let ledger = Ledger::of_target(clock != HostClock::Monotonic);
-        let (open, events, cqs) = <_>::default();
-        Self { open, events, last_ns: 0, ledger, other: 0, has_ends: true, cqs }
-    }
-
-    /// Keeps an event, unless there are too many, and counts it.
-    fn push(&mut self, event: Event) {
-        if self.events.len() >= MOST_EVENTS {
-            return self.ledger.lose(1);
-        }
-        self.ledger.count(&event);
-        self.events.push(event);
-    }
-
-    /// Ends: what is in flight has no end. Sorts the events.
-    pub fn finish(&mut self) {
-        for command in take(&mut self.open).into_values() {
-            self.push(command.unfinished(self.last_ns));
-        }
-        self.events.sort_by_key(|event| event.at_ns);
+    /// Nothing yet. `imported`: of a log.
+    pub fn new(imported: bool) -> Self {
+        Self { commands: Collector::new(imported), has_ends: true, cqs: BTreeMap::new() }
     }
 
     /// Takes a hit of the probe with this number. Hits must come in the order of time.
@@ -127,37 +75,28 @@ impl Reader {
     /// # Errors
     /// If it gives nothing.
     pub fn hit(&mut self, probe: usize, at_ns: u64, args: &[u64; ARGS]) -> Result<(), Skip> {
-        let Some(probe) = PROBES.get(probe) else { return Ok(()) };
-        let place = |key: &str| probe.keys.iter().position(|known| *known == key);
-        self.event(at_ns, probe.name, &|key| args.get(place(key)?).copied())
+        let Some((name, keys)) = PROBES.get(probe) else { return Ok(()) };
+        let place = |key: &str| keys.iter().position(|known| *known == key);
+        self.event(at_ns, name, &|key| args.get(place(key)?).copied())
     }
 
-    /// Takes an event in, or counts it as one that gives nothing.
+    /// Takes an event in.
     ///
     /// # Errors
     /// If it gives nothing.
     pub fn event(&mut self, ns: u64, name: &str, args: Arguments<'_>) -> Result<(), Skip> {
-        self.last_ns = self.last_ns.max(ns);
-        let read = self.read(ns, name, args);
-        match read {
-            Ok(()) => {}
-            Err(Skip::Other) => self.other += 1,
-            Err(Skip::Malformed | Skip::Second) => self.ledger.not_read(1),
-        }
-        read
-    }
-
-    fn read(&mut self, ns: u64, name: &str, args: Arguments<'_>) -> Result<(), Skip> {
+        self.commands.at(ns);
         match name {
             BEGINS => self.fetch(ns, args, small(args, "sqid")?)?,
             "pci_nvme_admin_cmd" => self.fetch(ns, args, 0)?,
             // the event before it is the command's fetch
             "pci_nvme_read" | "pci_nvme_write" => {
-                let command = self.io(args, |command| !command.sqe.has_dwords())?;
+                let command = self.io(args, |command| !command.submission.sqe.has_dwords())?;
                 let (slba, nlb) = args("lba").zip(args("nlb")).ok_or(Skip::Malformed)?;
                 let nlb = u16::try_from(nlb.wrapping_sub(1)).map_err(|_| Skip::Malformed)?;
                 let cdw = [slba as u32, (slba >> 32) as u32, nlb.into(), 0, 0, 0];
-                command.sqe = Sqe::from(Parts { cdw, ..command.sqe.parts() });
+                let sqe = &mut command.submission.sqe;
+                *sqe = Sqe::from(Parts { cdw, ..sqe.parts() });
             }
             "pci_nvme_rw_cb" | "pci_nvme_rw_complete_cb" => {
                 self.io(args, |_| true)?.times.add(Point::Cqe, ns);
@@ -176,7 +115,7 @@ impl Reader {
             "pci_nvme_irq_msix" => {
                 let vector = small(args, "vector")?;
                 let what = EventKind::Interrupt { ctrl: 0, vector };
-                self.push(Event { at_ns: ns, what });
+                self.commands.push(Event { at_ns: ns, what });
             }
             "pci_nvme_pci_reset" => self.reset(),
             "pci_nvme_mmio_cfg" => {
@@ -195,24 +134,19 @@ impl Reader {
         // admin commands have none
         let nsid = small(args, "nsid").unwrap_or(0);
         let sqe = Sqe::from(Parts { opcode, cid, nsid, ..Parts::default() }).without_dwords();
-        let mut command = TargetCommand::new(0, qid, sqe);
+        let mut command = PartialCommand::of_target(0, qid, sqe, 0);
         command.times.add(Point::Start, ns);
         // a driver does not use an id again while its command is in flight
-        if self.has_ends && self.open.contains_key(&(cid, qid)) {
+        if self.has_ends && self.commands.open.contains_key(&(cid, qid)) {
             return Err(Skip::Second);
         }
-        if self.open.len() >= MOST_OPEN {
-            self.ledger.lose(1);
-        } else {
-            let before = self.open.insert((cid, qid), command);
-            self.ledger.overwritten += u64::from(before.is_some());
-        }
+        self.commands.begin((cid, qid), command);
         Ok(())
     }
 
     /// The command in flight with this id for which `is_it` holds, if there is only one.
-    fn only(&self, cid: u16, is_it: impl Fn(u16, &TargetCommand) -> bool) -> Option<Key> {
-        let with_cid = self.open.range((cid, 0)..=(cid, u16::MAX)).take(MOST_QUEUES);
+    fn only(&self, cid: u16, is_it: impl Fn(u16, &PartialCommand) -> bool) -> Option<Key> {
+        let with_cid = self.commands.open.range((cid, 0)..=(cid, u16::MAX)).take(MOST_QUEUES);
         let mut found = with_cid.filter(|((_, qid), command)| is_it(*qid, command));
         let (key, _) = found.next()?;
         found.next().is_none().then_some(*key)
@@ -222,36 +156,33 @@ impl Reader {
     fn io(
         &mut self,
         args: Arguments<'_>,
-        is_it: impl Fn(&TargetCommand) -> bool,
-    ) -> Result<&mut TargetCommand, Skip> {
+        is_it: impl Fn(&PartialCommand) -> bool,
+    ) -> Result<&mut PartialCommand, Skip> {
         let cid = small(args, "cid")?;
         let key = self.only(cid, |qid, command| qid > 0 && is_it(command));
-        key.and_then(|key| self.open.get_mut(&key)).ok_or(Skip::Other)
+        key.and_then(|key| self.commands.open.get_mut(&key)).ok_or(Skip::Other)
     }
 
     /// Ends a command. The event has the completion queue only.
     fn post(&mut self, ns: u64, args: Arguments<'_>) -> Result<(), Skip> {
         let (cid, cqid): (u16, u16) = (small(args, "cid")?, small(args, "cqid")?);
-        let status = Some(Status(small(args, "status")?));
+        let status = Status(small(args, "status")?);
         // a queue whose creation was not seen has the completion queue of its own number
         let cq_of = |qid| self.cqs.get(&qid).copied().unwrap_or(qid);
         let key = self.only(cid, |qid, _| cq_of(qid) == cqid);
-        match key.and_then(|key| self.open.remove(&key)) {
-            Some(mut command) => {
-                command.times.add(Point::End, ns);
-                command.status = status;
-                self.push(command.finished());
-            }
-            // neither its queue nor its opcode is known
-            None => self.ledger.orphan_completions += 1,
+        // without its command neither its queue nor its opcode is known
+        if let Some(mut command) = self.commands.end(key.as_ref()) {
+            command.times.add(Point::End, ns);
+            command.set_status(status);
+            self.commands.push(command.finished());
         }
         Ok(())
     }
 
     /// What was in flight has no end.
     fn reset(&mut self) {
-        self.ledger.overwritten += self.open.len() as u64;
-        self.open.clear();
+        self.commands.ledger.overwritten += self.commands.open.len() as u64;
+        self.commands.open.clear();
         self.cqs.clear();
     }
 }
@@ -261,11 +192,11 @@ mod tests {
     use super::*;
 
     fn reader() -> Reader {
-        Reader::of(HostClock::Monotonic)
+        Reader::new(false)
     }
 
     fn number(name: &str, args: usize) -> usize {
-        let found = PROBES.iter().position(|p| p.name == name && p.keys.len() == args);
+        let found = PROBES.iter().position(|p| p.0 == name && p.1.len() == args);
         found.unwrap()
     }
 
@@ -281,17 +212,18 @@ mod tests {
         add("pci_nvme_enqueue_req_completion", 5, 21, [5, 2, 0, 0, 2, 0]);
         add("pci_nvme_irq_msix", 1, 22, [2, 0, 0, 0, 0, 0]);
         add("pci_nvme_io_cmd", 5, 30, [6, 1, 2, 2, 0, 0]);
-        let EventKind::Command(id, asked, outcome) = &hits.events[0].what else {
-            panic!("{:?}", hits.events);
+        let EventKind::Command(id, asked, outcome) = &hits.commands.events[0].what else {
+            panic!("{:?}", hits.commands.events);
         };
         assert_eq!((id.qid, id.cid, id.opcode.code), (2, 5, 1));
         assert_eq!((asked.sqe.slba(), asked.sqe.nlb()), (64, 8));
         assert_eq!(outcome.timeline.unwrap().at(Point::Cqe), Some(20));
         assert_eq!(outcome.verdict.unwrap().status.0, 2);
-        assert!(matches!(hits.events[1].what, EventKind::Interrupt { vector: 2, .. }));
-        hits.finish();
-        assert_eq!((hits.ledger.matched, hits.ledger.in_flight, hits.events.len()), (1, 1, 3));
-        assert!(hits.ledger.is_exact());
+        assert!(matches!(hits.commands.events[1].what, EventKind::Interrupt { vector: 2, .. }));
+        hits.commands.finish();
+        let Collector { ledger, events, .. } = hits.commands;
+        assert_eq!((ledger.matched, ledger.in_flight, events.len()), (1, 1, 3));
+        assert!(ledger.is_exact());
     }
 
     #[test]

@@ -48,7 +48,7 @@ pub struct Tracepoint {
 }
 
 /// The object of an entry.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Object {
     /// Its short name: `r12`.
@@ -60,7 +60,7 @@ pub struct Object {
 }
 
 /// An entry.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Entry {
     /// The core.
@@ -77,17 +77,6 @@ pub struct Entry {
     pub args: Vec<ArgumentValue>,
 }
 
-impl Entry {
-    /// What tells its object from others: its address, or its short name in a text.
-    pub fn object_key(&self) -> Option<(Option<u64>, Text)> {
-        let object = self.object.as_ref()?;
-        match (object.value, &object.id) {
-            (Some(address), _) => Some((Some(address), Text::default())),
-            (None, id) => Some((None, id.clone()?)),
-        }
-    }
-}
-
 /// A trace. Entries are in the order of time.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
@@ -98,9 +87,6 @@ pub struct Trace {
     pub tpoints: Vec<Tracepoint>,
     /// The entries.
     pub entries: Vec<Entry>,
-    /// Entries of the text that found no room here.
-    #[serde(skip)]
-    pub lost: u64,
     /// The place of each tracepoint, by its number.
     #[serde(skip)]
     places: BTreeMap<u64, usize>,
@@ -120,17 +106,12 @@ impl Trace {
         if trace.tpoints.is_empty() {
             return Err(wrong("it has no tpoints".into()));
         }
-        trace.index();
-        Ok(trace)
-    }
-
-    /// Sorts the entries, and finds the tracepoints by their numbers.
-    pub fn index(&mut self) {
-        self.entries.sort_by_key(|entry| entry.tsc);
-        for (place, tracepoint) in self.tpoints.iter().enumerate() {
+        trace.entries.sort_by_key(|entry| entry.tsc);
+        for (place, tracepoint) in trace.tpoints.iter().enumerate() {
             // the first of several with a number
-            self.places.entry(tracepoint.id).or_insert(place);
+            trace.places.entry(tracepoint.id).or_insert(place);
         }
+        Ok(trace)
     }
 
     /// Nanoseconds of a number of ticks, rounded down.
@@ -178,30 +159,20 @@ pub fn label(trace: &Trace, commands: &[Known]) -> (BTreeMap<usize, Known>, u64)
     for command in commands.iter().filter(|command| command.request != 0) {
         recorded.entry(command.request).or_default().push(command);
     }
-    for uses in recorded.values_mut() {
-        uses.sort_by_key(|known| known.at_ns);
-    }
-    // the uses of each address: the entries from one NEW to the next
-    let mut uses: BTreeMap<u64, Vec<Vec<usize>>> = BTreeMap::new();
+    recorded.values_mut().for_each(|uses| uses.sort_by_key(|known| known.at_ns));
+    // the entries of each address, with the number of the use: from one NEW to the next
+    let mut traced: BTreeMap<u64, (usize, Vec<(usize, usize)>)> = BTreeMap::new();
     for (n, entry) in trace.entries.iter().enumerate() {
-        let Some(request) = entry.object.as_ref().and_then(|o| o.value) else {
-            continue;
-        };
-        let of = uses.entry(request).or_default();
-        match trace.name(entry) {
-            "TCP_REQ_NEW" | "RDMA_REQ_NEW" => of.push(vec![n]),
-            _ => of.last_mut().into_iter().for_each(|last| last.push(n)),
-        }
+        let Some(address) = entry.object.as_ref().and_then(|o| o.value) else { continue };
+        let (uses, entries) = traced.entry(address).or_default();
+        *uses += usize::from(["TCP_REQ_NEW", "RDMA_REQ_NEW"].contains(&trace.name(entry)));
+        entries.extend(uses.checked_sub(1).map(|number| (n, number)));
     }
     let (mut labels, mut without) = (BTreeMap::new(), 0);
-    for (request, of) in uses {
-        let found = recorded.get(&request).filter(|found| found.len() == of.len());
-        let Some(found) = found else {
-            without += of.len() as u64;
-            continue;
-        };
-        for (entries, command) in of.into_iter().zip(found) {
-            labels.extend(entries.into_iter().map(|n| (n, **command)));
+    for (address, (uses, entries)) in traced {
+        match recorded.get(&address).filter(|found| found.len() == uses) {
+            Some(found) => labels.extend(entries.into_iter().map(|(n, use_)| (n, *found[use_]))),
+            None => without += uses as u64,
         }
     }
     (labels, without)

@@ -8,17 +8,20 @@ use std::io::Write;
 use std::time::Duration;
 
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 use super::text::group_ns;
+use crate::model::event::CommandId;
 use crate::model::histogram::{Bucket, Histogram};
 use crate::model::ids::RowKey;
 use crate::model::ledger::Ledger;
 use crate::model::nvme_latency::LatRow;
 use crate::model::origin::Who;
-use crate::model::point::Point;
+use crate::model::report::disk_names::DiskNames;
 use crate::model::report::latency::{Report, RowReport};
 use crate::model::stage::StageSet;
-use crate::nvme::subject::fctype;
+use crate::nvme::decode::Blocks;
+use crate::nvme::subject::{fctype, namespace};
 use crate::view::groups::{GroupLines, lines};
 
 /// The schema version of every object.
@@ -40,7 +43,7 @@ struct ReportLine<'a> {
 }
 
 #[derive(Serialize)]
-struct RowLine<'a> {
+pub(crate) struct RowLine<'a> {
     ctrl: String,
     nsid: u32,
     queue: &'static str,
@@ -83,8 +86,8 @@ struct Place {
 #[derive(Serialize)]
 struct StageLine<'a> {
     name: &'a str,
-    from: Point,
-    to: Point,
+    from: Option<&'static str>,
+    to: Option<&'static str>,
     /// The part that makes up at least half of a group.
     #[serde(skip_serializing_if = "Option::is_none")]
     main_part: Option<MainPart>,
@@ -165,8 +168,8 @@ pub(super) fn numbers<K>(row: &RowReport<K>, stage_set: StageSet, buckets: bool)
         let part = group.and_then(|group| row.main_part(group, group_ns(row, Some(group))));
         StageLine {
             name: &s.name,
-            from: s.run.from,
-            to: s.run.to,
+            from: stage_set.name_of_point(s.run.from),
+            to: stage_set.name_of_point(s.run.to),
             main_part: part.map(|part| MainPart { name: part.stage, sum_ns: sum_ns(part.ns) }),
             dist: dist(&s.hist, buckets),
         }
@@ -188,10 +191,16 @@ pub(super) fn numbers<K>(row: &RowReport<K>, stage_set: StageSet, buckets: bool)
     }
 }
 
-fn row(row: &RowReport, stage_set: StageSet, buckets: bool) -> RowLine<'_> {
+/// A row of a report.
+pub(crate) fn row<'r>(
+    row: &'r RowReport,
+    stage_set: StageSet,
+    buckets: bool,
+    disks: &DiskNames,
+) -> RowLine<'r> {
     let RowKey { ctrl, nsid, opcode, class: _ } = row.key;
     RowLine {
-        ctrl: format!("nvme{ctrl}"),
+        ctrl: disks.ctrl(ctrl),
         nsid,
         queue: opcode.queue.name(),
         opcode: opcode.name_or_code(),
@@ -221,13 +230,30 @@ pub(crate) fn typed_line(
     out.write_all(b"\n")
 }
 
+/// The ids of a command, and its blocks if it has some.
+pub(crate) fn ids(id: &CommandId, blocks: Option<Blocks>) -> Map<String, Value> {
+    let CommandId { qid, cid, nsid, opcode, .. } = *id;
+    let all = [
+        ("qid", Some(qid.into())),
+        ("cid", Some(cid.into())),
+        ("nsid", namespace(opcode, nsid).map(Value::from)),
+        ("queue", Some(opcode.queue.name().into())),
+        ("opcode", Some(opcode.name_or_code().into())),
+        ("opcode_value", Some(opcode.code.into())),
+        ("fctype", fctype(opcode, nsid).map(Value::from)),
+        ("slba", blocks.map(|blocks| blocks.slba.into())),
+        ("nlb", blocks.map(|blocks| blocks.nlb.into())),
+    ];
+    all.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
+}
+
 /// Writes a report as one line. `buckets`: with the buckets of each histogram.
 ///
 /// # Errors
 /// Errors of the writer.
 pub fn report(report: &Report, buckets: bool, out: &mut dyn Write) -> io::Result<()> {
     let Report { stage_set, who, is_final, at, covers, rows, groups, ledger, disks } = report;
-    let rows = || rows.iter().map(|r| row(r, *stage_set, buckets)).collect();
+    let rows = || rows.iter().map(|r| row(r, *stage_set, buckets, disks)).collect();
     let object = ReportLine {
         r#final: *is_final,
         stage_set: *stage_set,

@@ -7,7 +7,6 @@ pub mod header;
 pub(crate) mod heatmap;
 pub mod json;
 pub mod ledger;
-pub(crate) mod parts;
 pub mod picture;
 pub(crate) mod stacks;
 pub(crate) mod table;

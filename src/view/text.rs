@@ -11,6 +11,7 @@ use super::theme::Theme;
 use crate::model::histogram::Histogram;
 use crate::model::ledger::Ledger;
 use crate::model::point::Point;
+use crate::model::report::disk_names::DiskNames;
 use crate::model::report::latency::{Report, RowReport, Share, StageReport};
 use crate::model::stage::StageSet;
 use crate::units::{counted, nanos, percent, rate};
@@ -79,6 +80,11 @@ pub(crate) fn times(h: &Histogram, p90: bool, p999: bool) -> impl Iterator<Item 
 }
 
 impl TextView {
+    /// A view without histograms and groups.
+    pub fn of(theme: Theme, width: usize, detail: bool) -> Self {
+        Self { theme, width, hist: false, detail, top: 0, advice: None }
+    }
+
     /// Writes a report below its heading.
     ///
     /// # Errors
@@ -103,14 +109,7 @@ impl TextView {
                 writeln!(out, "{groups}: {commands}, {share} of the time; --top shows more\n")?;
             }
         } else {
-            let shown = rows.iter().map(|row| {
-                let key = &row.key;
-                let subject = disks.subject(key.ctrl, key.nsid, key.opcode);
-                let (disk, op) = subject.rsplit_once(' ').unwrap_or((&subject, ""));
-                let names = vec![("<DISK", disk.into()), ("<OP", op.into())];
-                Shown { names, share: None, row }
-            });
-            self.rows(&shown.collect::<Vec<_>>(), *stage_set, out)?;
+            self.disk_rows(rows, *stage_set, disks, out)?;
         }
         if is_empty {
             writeln!(out, "no finished command to show{}", hint(ledger))?;
@@ -121,6 +120,27 @@ impl TextView {
             writeln!(out, "{line}")?;
         }
         writeln!(out)
+    }
+
+    /// Writes a table of rows by disk and opcode, and their stages.
+    ///
+    /// # Errors
+    /// Errors of the writer.
+    pub(crate) fn disk_rows(
+        &self,
+        rows: &[RowReport],
+        stage_set: StageSet,
+        disks: &DiskNames,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        let shown = rows.iter().map(|row| {
+            let key = &row.key;
+            let subject = disks.subject(key.ctrl, key.nsid, key.opcode);
+            let (disk, op) = subject.rsplit_once(' ').unwrap_or((&subject, ""));
+            let names = vec![("<DISK", disk.into()), ("<OP", op.into())];
+            Shown { names, share: None, row }
+        });
+        self.rows(&shown.collect::<Vec<_>>(), stage_set, out)
     }
 
     /// Writes the table of rows, and what is known of each.
@@ -147,7 +167,7 @@ impl TextView {
         }
         writeln!(out)?;
         if stage_set != StageSet::Total {
-            self.stages(rows, out)?;
+            self.stages(rows, stage_set, out)?;
         }
         for shown in rows.iter().filter(|_| self.hist) {
             writeln!(out, "{}", self.theme.head(&shown.name()))?;
@@ -207,7 +227,12 @@ impl TextView {
     }
 
     /// Writes the stages of all rows.
-    fn stages<K>(&self, rows: &[Shown<'_, K>], out: &mut dyn Write) -> io::Result<()> {
+    fn stages<K>(
+        &self,
+        rows: &[Shown<'_, K>],
+        stage_set: StageSet,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
         let (mut table, mut merged) = (Table::default(), BTreeMap::<String, (u64, String)>::new());
         for shown in rows {
             let row = shown.row;
@@ -216,7 +241,9 @@ impl TextView {
             for stage in stages {
                 table.row(self.stage(&name_of(row, stage), &stage.hist, row));
                 if stage.name.contains('+') {
-                    let points: Vec<_> = stage.run.unobserved().map(Point::name).collect();
+                    let name =
+                        |point: Point| stage_set.name_of_point(point).unwrap_or(point.name());
+                    let points: Vec<_> = stage.run.unobserved().map(name).collect();
                     merged.entry(stage.name.clone()).or_insert((0, points.join(", "))).0 +=
                         stage.hist.count();
                 }
@@ -235,7 +262,9 @@ impl TextView {
         table.write(self.theme, self.width, out)?;
         for (name, (n, points)) in merged {
             let text = format!("{name}: {points} not observed for {}", counted(n, "command"));
-            writeln!(out, "{}", self.theme.dim(&text))?;
+            for line in fill(&text, 0) {
+                writeln!(out, "{}", self.theme.dim(&line))?;
+            }
         }
         writeln!(out)
     }

@@ -196,7 +196,7 @@ pub fn host(from: &Path, to: &Path) {
     (info.host, info.kernel, info.machine) = (evil(), evil(), evil());
     let target = info.target.as_mut().unwrap();
     target.by = EVIL_HERE.into();
-    (target.binary, target.version, target.build_id) = (evil(), evil(), evil());
+    (target.binary, target.version) = (evil(), evil());
     let mut file = Writer::create(File::create(to).unwrap(), None).unwrap();
     file.block(Content::Run, info.begin_ns, &hostile(&info, ""));
     while let Some(item) = reader.next().unwrap() {

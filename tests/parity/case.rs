@@ -56,7 +56,7 @@ impl Case {
             points[point as usize] = 0;
         }
         let looked_at: &[Point] = match stage_set {
-            StageSet::Total | StageSet::Host => &[],
+            StageSet::Total | StageSet::Host | StageSet::Join => &[],
             StageSet::Basic => &[Start, Doorbell, Cqe, End],
             StageSet::Fine => &[Start, SetupIn, Issue, Doorbell, Irq, Cqe, End],
             StageSet::Full => &Point::ALL,
@@ -84,7 +84,7 @@ impl Case {
 
     pub fn question(&self) -> String {
         let mode = match self.stage_set {
-            StageSet::Total | StageSet::Host => 0,
+            StageSet::Total | StageSet::Host | StageSet::Join => 0,
             StageSet::Basic => 1,
             StageSet::Fine => 2,
             StageSet::Full => 3,

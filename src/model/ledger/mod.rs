@@ -199,7 +199,7 @@ impl Ledger {
         match &event.what {
             EventKind::Command(_, _, outcome) => {
                 let is_in_order = |line: Timeline| line.segments(StageSet::Host).is_some();
-                self.negative_intervals += u64::from(!outcome.timeline.is_none_or(is_in_order));
+                self.negative_intervals += u64::from(!outcome.timeline.is_some_and(is_in_order));
                 self.completions += 1;
                 self.matched += 1;
                 self.seen += 1;

@@ -46,6 +46,11 @@ fn is_lettered(text: &str) -> bool {
     is_letters(letters)
 }
 
+/// `259:1`, the name in /sys/dev/block: a text of blkparse has no other.
+fn is_device_number(text: &str) -> bool {
+    text.split_once(':').is_some_and(|(major, minor)| is_number(major) && is_number(minor))
+}
+
 /// Whether the kernel forms such a name.
 fn is_of_kernel(name: &str) -> bool {
     let numbered = ["dm-", "md", "loop", "nbd", "zram", "ram", "pmem", "mmcblk", "sr"];
@@ -53,7 +58,8 @@ fn is_of_kernel(name: &str) -> bool {
     name.len() <= LONGEST
         && (follows(name, "nvme", is_nvme)
             || numbered.iter().any(|prefix| follows(name, prefix, is_number))
-            || lettered.iter().any(|prefix| follows(name, prefix, is_lettered)))
+            || lettered.iter().any(|prefix| follows(name, prefix, is_lettered))
+            || is_device_number(name))
 }
 
 impl DeviceName {
@@ -81,11 +87,11 @@ mod tests {
     #[test]
     fn names_of_the_kernel_are_kept_and_others_are_replaced() {
         let good =
-            "nvme0 nvme0n1 nvme0c0n1 nvme12n3p4 sda sdab1 vda xvdb dm-0 md0 md127 loop0 nbd3";
+            "nvme0 nvme0n1 nvme0c0n1 nvme12n3p4 sda sdab1 vda xvdb dm-0 md0 md127 loop0 nbd3 259:1";
         for name in good.split(' ') {
             assert_eq!(shown(name), name);
         }
-        let bad = "|nvme|nvme0n|nvmen1|nvme0c1|nvme0p1|nvme0n1p|sd|sd1|dm-|md_x|../sda|$(reboot)|\
+        let bad = "|nvme|259:|:1|259:1:2|nvme0n|nvmen1|nvme0c1|nvme0p1|nvme0n1p|sd|sd1|dm-|md_x|../sda|$(reboot)|\
                    nvme0n1; curl x \u{7c} sh|nvme0n1\n|nvme0n1/../x|nvme0n1 |nvme0\u{661}n1|\
                    nvme00000000000000000000000000000000n1";
         for name in bad.split('|') {

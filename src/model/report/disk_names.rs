@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 
 use crate::model::machine::ControllerInfo;
+use crate::model::target::HostController;
 use crate::model::text::{Text, word};
 use crate::nvme::opcode::{Opcode, QueueKind};
 use crate::nvme::subject::{FABRICS, Nsid, command_name, subject};
@@ -21,9 +22,9 @@ pub fn namespace_name(disk: Option<&str>, ctrl: u32, nsid: u32) -> String {
         .map_or_else(|| format!("nvme{ctrl} ns {}", Nsid(nsid)), |name| word(name).into_owned())
 }
 
-/// The names of the disks of a run, by controller and namespace id.
+/// The names of the disks of a run, by controller and namespace id, and of a target's controllers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct DiskNames(BTreeMap<(u32, u32), Text>);
+pub struct DiskNames(BTreeMap<(u32, u32), Text>, BTreeMap<u32, Text>);
 
 impl DiskNames {
     /// Names a disk.
@@ -45,6 +46,18 @@ impl DiskNames {
         }
     }
 
+    /// Names the controllers of a target.
+    pub fn of_target(controllers: &[HostController]) -> Self {
+        let names = controllers.iter().map(|c| (c.number, c.name.clone()));
+        Self(BTreeMap::new(), names.collect())
+    }
+
+    /// `nvme0`, or a target's name for its controller.
+    #[must_use]
+    pub fn ctrl(&self, ctrl: u32) -> String {
+        self.1.get(&ctrl).map_or_else(|| format!("nvme{ctrl}"), |name| word(name).into_owned())
+    }
+
     /// `nvme0n1`, or `nvme0 ns 1` if the name is not known.
     #[must_use]
     pub fn disk(&self, ctrl: u32, nsid: u32) -> String {
@@ -58,7 +71,7 @@ impl DiskNames {
         let is_of_disk = opcode.queue == QueueKind::Io && opcode.code != FABRICS;
         let disk = self.0.get(&(ctrl, cdw1)).filter(|_| is_of_disk);
         let Some(disk) = disk else {
-            return subject(&format!("nvme{ctrl}"), Some(cdw1), opcode);
+            return subject(&self.ctrl(ctrl), Some(cdw1), opcode);
         };
         let name = command_name(opcode, cdw1);
         let name = name.map_or_else(|| opcode.to_string(), str::to_owned);

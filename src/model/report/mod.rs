@@ -7,7 +7,6 @@ pub mod device_name;
 pub mod disk_names;
 pub mod groups;
 pub mod latency;
-pub mod parts;
 pub mod recount;
 pub mod stacks;
 pub mod submissions;

@@ -41,6 +41,11 @@ pub struct TooManyRows {
 }
 
 impl Recount {
+    /// Counts rows of these stages.
+    pub fn of(stage_set: StageSet) -> Self {
+        Self { stage_set, lat: None, by: Vec::new(), who: Who::Caller }
+    }
+
     /// The row of a command.
     pub fn row(&self, command: &Finished<'_>) -> RowKey {
         let id = command.id;

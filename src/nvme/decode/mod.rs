@@ -113,6 +113,23 @@ pub fn shown_fields(
     shown.map(|spec| spec.read(sqe))
 }
 
+/// CDW10 to CDW15 of a command, from the numbers of its fields by the kernel's names. `None` if none is known.
+pub fn dwords(
+    queue: QueueKind,
+    sqe: &Sqe,
+    number: impl Fn(&str) -> Option<u64>,
+) -> Option<[u32; 6]> {
+    let (first, _) = layout(queue, CommandSet::Nvm, sqe);
+    let (mut dwords, mut is_known) = ([0; 6], false);
+    for spec in first.iter().chain(DWORDS) {
+        if let Some(n) = number(spec.key()) {
+            spec.put(n, &mut dwords);
+            is_known = true;
+        }
+    }
+    is_known.then_some(dwords)
+}
+
 /// Writes the fields of a command as `key=value`, separated by blanks, without details that are
 /// zero ([`Field::shown`]). No value contains a blank or a `=`. Writes nothing for a command
 /// without fields, such as Flush.

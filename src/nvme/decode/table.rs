@@ -244,6 +244,20 @@ impl Spec {
         }
     }
 
+    /// The name.
+    pub(super) const fn key(&self) -> &'static str {
+        self.key
+    }
+
+    /// Puts a number into CDW10 to CDW15. One that is not contiguous there is left out.
+    pub(super) fn put(&self, n: u64, dwords: &mut [u32; 6]) {
+        if let FieldSource::Bits { cdw, low, mask } = self.place {
+            let bits = (n & mask) << low;
+            dwords[cdw - 10] |= bits as u32;
+            dwords.iter_mut().skip(cdw - 9).take(1).for_each(|dword| *dword |= (bits >> 32) as u32);
+        }
+    }
+
     /// Whether it is a detail that is zero. As [`Field::shown`], without a name for the value.
     #[inline]
     pub(super) fn is_hidden(&self, sqe: &Sqe) -> bool {

@@ -141,7 +141,11 @@ impl OwnCost {
                 run_ns: ns,
             }
         };
-        let programs: Vec<_> = plan.hooks().iter().map(of).collect();
+        Self::of(plan.hooks().iter().map(of).collect(), elapsed_ns, commands)
+    }
+
+    /// The cost of these programs.
+    pub fn of(programs: Vec<ProgramCost>, elapsed_ns: u64, commands: u64) -> Self {
         let run_ns = programs.iter().map(|p| p.run_ns).sum::<u64>();
         Self {
             programs,

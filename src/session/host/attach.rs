@@ -11,11 +11,10 @@ use crate::error::{Failure, Kind, not_permitted};
 use crate::machine::code::Code;
 use crate::machine::process::{Memory, Process};
 use crate::machine::{System, missing_capabilities};
-use crate::model::target::{HostClock, TargetInfo, TargetKind};
+use crate::model::target::{TargetInfo, TargetKind};
 use crate::session::load::{self, Loaded, refusal};
-use crate::session::read;
 use crate::settings::{ChosenTarget, HostOptions};
-use crate::target::functions::{NVMET, QEMU, SPDK, Wanted};
+use crate::target::functions::{MESSAGES, NVMET, QEMU, SPDK, Wanted};
 use crate::target::spdk::Layout;
 use anyhow::{Error, Result};
 
@@ -25,11 +24,6 @@ const HOST: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/host.bpf.o"));
 const CONSTANTS: &str = ".rodata";
 /// Offset of the command in QEMU's `struct NvmeRequest` (hw/nvme/nvme.h, 6.1 to 10.0).
 const QEMU_REQUEST_CMD: u32 = 56;
-
-/// The programs, and the functions of SPDK that pass on a function. In the order of
-/// `ND_SPDK_SEND_MSG` and `ND_SPDK_EACH_CHANNEL`.
-pub const CALLS: [(&str, &str); 2] =
-    [("spdk_send_msg", "spdk_thread_send_msg"), ("spdk_each_channel", "spdk_for_each_channel")];
 
 /// Traces a target of this machine.
 ///
@@ -41,12 +35,14 @@ pub fn target(system: &System, chosen: ChosenTarget, options: HostOptions) -> Re
         ChosenTarget::Process(pid) => process(Found::at(system, pid)?, options),
         ChosenTarget::Usdt(pid) => usdt::qemu(Found::at(system, pid)?),
         ChosenTarget::States(pid) => usdt::state_changes(Found::at(system, pid)?),
-        ChosenTarget::Messages(pid) => messages(Found::at(system, pid)?),
+        ChosenTarget::Messages(pid) => {
+            let found = Found::at(system, pid)?;
+            let (kind, layout) = (TargetKind::Spdk, Layout::of(None));
+            let decoder = Decoder::Calls(&MESSAGES);
+            uprobes(found, (kind, decoder), layout, "it is no process of SPDK", options)
+        }
     }
 }
-
-/// A program, and a place to attach it to: a file, and an offset in it.
-type Hook<'a> = (&'static str, (&'a Path, usize));
 
 /// Loads these programs of an object for a process, 0 for the kernel. The constants are `host_config` of
 /// bpf/host.bpf.c; bpf/usdt.bpf.c has the first one alone.
@@ -74,16 +70,6 @@ pub fn load(object: &[u8], programs: &[&str], tgid: u32, layout: Layout) -> Resu
     Ok(Loaded(open.load().map_err(refusal)?))
 }
 
-/// Attaches programs of the loaded object to a process.
-fn attach(loaded: &Loaded, pid: u32, hooks: &[Hook<'_>]) -> Result<Vec<Link>> {
-    let attach = |(program, (path, offset)): &Hook<'_>| {
-        let program = loaded.program(program)?;
-        let (pid, options) = (pid.cast_signed(), UprobeOpts::default());
-        Ok(program.attach_uprobe_with_opts(pid, path, *offset, options)?)
-    };
-    hooks.iter().map(attach).collect()
-}
-
 /// Traces the kernel's target. `measure`: also the run times of the programs.
 fn nvmet(system: &System, measure: bool) -> Result<HostSession> {
     if system.module_identity("nvmet").is_none() {
@@ -92,18 +78,16 @@ fn nvmet(system: &System, measure: bool) -> Result<HostSession> {
     }
     let programs = NVMET.each_ref().map(|hook| hook.program);
     let loaded = load(HOST, &programs, 0, Layout::of(None))?;
-    let stats = measure.then(read::enable_stats).flatten();
     let links = programs.iter().map(|name| Ok(loaded.program(name)?.attach()?));
     let links: Result<Vec<Link>> = links.collect();
     let target = TargetInfo {
         kind: TargetKind::Nvmet,
         by: "tracepoints".into(),
-        clock: HostClock::Monotonic,
         resolution_ns: 1,
         version: Some(system.release().into()),
         ..TargetInfo::default()
     };
-    HostSession::new((loaded, links?), target, None, Decoder::Records(&NVMET), stats)
+    HostSession::new((loaded, links?), target, None, Decoder::Records(&NVMET), measure)
 }
 
 /// A process to attach to.
@@ -128,12 +112,6 @@ impl Found {
         Failure::error(Kind::Usage, format!("process {pid} ({name}) {why}"))
     }
 
-    /// A function that must be there.
-    fn probe(&self, symbol: &str, reason: &str) -> Result<(&Path, usize)> {
-        let found = self.code.probe(symbol);
-        found.ok_or_else(|| self.refused(&format!("has no symbol {symbol}: {reason}")))
-    }
-
     /// The target in recordings and reports.
     pub fn target(&self, kind: TargetKind, by: &str) -> TargetInfo {
         TargetInfo {
@@ -142,22 +120,9 @@ impl Found {
             pid: Some(self.process.pid),
             binary: Some(self.process.name.clone()),
             version: self.code.release().map(|r| r.to_string().into()),
-            build_id: self.code.build_id().map(Into::into),
-            clock: HostClock::Monotonic,
             resolution_ns: 1,
+            ..TargetInfo::default()
         }
-    }
-
-    /// The places of the programs.
-    fn hooks<'a>(&'a self, programs: &[&Wanted], reason: &'static str) -> Result<Vec<Hook<'a>>> {
-        let mut hooks = Vec::new();
-        for wanted in programs {
-            let places = wanted.functions.iter().map(|f| self.probe(f, reason));
-            for place in places.filter(|p| !wanted.is_optional || p.is_ok()) {
-                hooks.push((wanted.program, place?));
-            }
-        }
-        Ok(hooks)
     }
 }
 
@@ -179,27 +144,40 @@ fn process(found: Found, options: HostOptions) -> Result<HostSession> {
         ));
     };
     layout.request_cmd += options.shift;
-    let chosen = programs.iter();
-    let chosen: Vec<&Wanted> = chosen.filter(|w| !(w.is_inner && options.ends_only)).collect();
-    let hooks = found.hooks(&chosen, reason)?;
-    let names: Vec<&str> = chosen.iter().map(|wanted| wanted.program).collect();
-    let pid = found.process.pid;
-    let loaded = load(HOST, &names, pid, layout)?;
-    let stats = options.measure.then(read::enable_stats).flatten();
-    let links = attach(&loaded, pid, &hooks)?;
-    let target = found.target(kind, "uprobes");
-    let decoder = Decoder::Records(programs);
-    HostSession::new((loaded, links), target, Some(found.memory), decoder, stats)
+    uprobes(found, (kind, Decoder::Records(programs)), layout, reason, options)
 }
 
-/// Counts the messages between the threads of a process of SPDK, by function.
-fn messages(found: Found) -> Result<HostSession> {
-    let hook =
-        |(program, function)| Ok((program, found.probe(function, "it is no process of SPDK")?));
-    let hooks: Vec<Hook<'_>> = CALLS.into_iter().map(hook).collect::<Result<_>>()?;
+/// Attaches the programs of a decoder to a process. `reason`: why it may lack a function.
+fn uprobes(
+    found: Found,
+    (kind, decoder): (TargetKind, Decoder),
+    layout: Layout,
+    reason: &str,
+    options: HostOptions,
+) -> Result<HostSession> {
+    let wanted = decoder.programs().iter().filter(|w| !(w.is_inner && options.ends_only));
+    let wanted: Vec<&Wanted> = wanted.collect();
+    let mut hooks = Vec::new();
+    for Wanted { program, functions, is_optional, .. } in &wanted {
+        for function in *functions {
+            match found.code.probe(function) {
+                Some(place) => hooks.push((program, place)),
+                None if *is_optional => {}
+                None => {
+                    return Err(found.refused(&format!("has no symbol {function}: {reason}")));
+                }
+            }
+        }
+    }
+    let names: Vec<&str> = wanted.iter().map(|wanted| wanted.program).collect();
     let pid = found.process.pid;
-    let loaded = load(HOST, &CALLS.map(|(program, _)| program), pid, Layout::of(None))?;
-    let links = attach(&loaded, pid, &hooks)?;
-    let target = found.target(TargetKind::Spdk, "uprobes");
-    HostSession::new((loaded, links), target, Some(found.memory), Decoder::Calls(None), None)
+    let loaded = load(HOST, &names, pid, layout)?;
+    let attach = |&(program, (path, offset)): &(&&str, (&Path, usize))| {
+        let options = UprobeOpts::default();
+        let program = loaded.program(program)?;
+        Ok(program.attach_uprobe_with_opts(pid.cast_signed(), path, offset, options)?)
+    };
+    let links = hooks.iter().map(attach).collect::<Result<Vec<Link>>>()?;
+    let target = found.target(kind, "uprobes");
+    HostSession::new((loaded, links), target, Some(found.memory), decoder, options.measure)
 }

@@ -9,8 +9,9 @@ mod usdt;
 use std::collections::BTreeMap;
 use std::mem::take;
 use std::os::fd::OwnedFd;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use bytemuck::try_pod_read_unaligned;
 use libbpf_rs::{Link, MapCore, MapFlags};
 
 pub use self::attach::target;
@@ -23,17 +24,15 @@ use crate::error::{Failure, Kind, failed};
 use crate::machine::clock::monotonic_ns;
 use crate::machine::process::Memory;
 use crate::model::ledger::{HookLine, Ledger, OwnCost, ProgramCost};
-use crate::model::target::{Call, HostController, HostEvent, TargetInfo, TargetKind};
+use crate::model::target::{HostController, TargetInfo, TargetKind};
 use crate::model::text::Text;
 use crate::session::load::Loaded;
 use crate::settings::ToEvents;
 use crate::target::functions::Wanted;
-use crate::target::qemu::{Reader, Skip};
+use crate::target::qemu::Reader;
 use crate::target::spdk::{self, Release};
+use crate::target::{HostEvent, Skip};
 use anyhow::Result;
-
-/// Time between two looks at the counts of messages. A function that is unloaded earlier has no name.
-const LOOK: Duration = Duration::from_millis(500);
 
 /// What the programs pass on, and how it becomes events.
 enum Decoder {
@@ -43,8 +42,18 @@ enum Decoder {
     Qemu(Box<Reader>),
     /// Hits of SPDK's USDT probes: changes of state.
     States(Option<Release>),
-    /// A map with the counts of SPDK's messages, and when it was read.
-    Calls(Option<Instant>),
+    /// A map with the counts of SPDK's messages, from these programs.
+    Calls(&'static [Wanted]),
+}
+
+impl Decoder {
+    /// The programs of bpf/host.bpf.c.
+    fn programs(&self) -> &'static [Wanted] {
+        match self {
+            Self::Records(programs) | Self::Calls(programs) => programs,
+            Self::Qemu(_) | Self::States(_) => &[],
+        }
+    }
 }
 
 /// A target that is traced. Dropping it detaches everything.
@@ -69,21 +78,19 @@ pub struct HostSession {
 }
 
 impl HostSession {
-    /// Takes over the loaded and attached programs. `memory`: of the process.
+    /// Takes over the loaded and attached programs. `memory`: of the process. `measure`: also the run times of
+    /// the programs.
     fn new(
         (loaded, links): (Loaded, Vec<Link>),
         target: TargetInfo,
         memory: Option<Memory>,
         decoder: Decoder,
-        stats: Option<OwnedFd>,
+        measure: bool,
     ) -> Result<Self> {
+        let open = |map, time_of| SortedRings::open([&loaded.map(map)?], time_of);
         let rings = match decoder {
-            Decoder::Records(_) => {
-                Some(SortedRings::open([&loaded.map("host_events")?], Record::time_of)?)
-            }
-            Decoder::Qemu(_) | Decoder::States(_) => {
-                Some(SortedRings::open([&loaded.map("usdt_events")?], UsdtHit::time_of)?)
-            }
+            Decoder::Records(_) => Some(open("host_events", Record::time_of)?),
+            Decoder::Qemu(_) | Decoder::States(_) => Some(open("usdt_events", UsdtHit::time_of)?),
             Decoder::Calls(_) => None,
         };
         Ok(Self {
@@ -98,7 +105,7 @@ impl HostSession {
             ledger: Ledger::of_target(false),
             lost: 0,
             begun: Instant::now(),
-            stats,
+            stats: measure.then(read::enable_stats).flatten(),
         })
     }
 
@@ -147,11 +154,11 @@ impl HostSession {
                 self.ledger.lose(no_room + skipped);
             }
             Decoder::Qemu(reader) => {
-                reader.finish();
-                for event in &reader.events {
+                reader.commands.finish();
+                for event in &reader.commands.events {
                     to(&HostEvent::Nvme(event), &self.controllers)?;
                 }
-                self.ledger = take(&mut reader.ledger);
+                self.ledger = take(&mut reader.commands.ledger);
                 self.count_hits()?;
             }
             Decoder::States(_) => self.count_hits()?,
@@ -168,11 +175,7 @@ impl HostSession {
         match self.decoder {
             Decoder::Records(_) => self.records(to)?,
             Decoder::Qemu(_) | Decoder::States(_) => self.hits(to)?,
-            Decoder::Calls(looked) if all || looked.is_none_or(|at| at.elapsed() >= LOOK) => {
-                self.calls(to)?;
-                self.decoder = Decoder::Calls(Some(Instant::now()));
-            }
-            Decoder::Calls(_) => {}
+            Decoder::Calls(programs) => self.calls(programs, to)?,
         }
         Ok(more)
     }
@@ -205,11 +208,15 @@ impl HostSession {
             match &mut self.decoder {
                 Decoder::Qemu(reader) => {
                     let read = reader.hit(hit.number, hit.at_ns, &hit.args);
-                    for event in take(&mut reader.events) {
-                        to(&HostEvent::Nvme(&event), &self.controllers)?;
+                    match read {
+                        Err(Skip::Second) => {
+                            return Err(usdt::several_controllers(self.target.pid));
+                        }
+                        Err(Skip::Malformed) => reader.commands.ledger.not_read(1),
+                        _ => {}
                     }
-                    if read == Err(Skip::Second) {
-                        return Err(usdt::several_controllers(self.target.pid));
+                    for event in reader.commands.events.drain(..) {
+                        to(&HostEvent::Nvme(&event), &self.controllers)?;
                     }
                 }
                 Decoder::States(release) => {
@@ -224,18 +231,16 @@ impl HostSession {
         Ok(())
     }
 
-    fn calls(&self, to: ToEvents<'_>) -> Result<()> {
+    fn calls(&self, programs: &[Wanted], to: ToEvents<'_>) -> Result<()> {
         let map = self.loaded.map("messages")?;
         for key in map.keys() {
             let value = map.lookup(&key, MapFlags::ANY).map_err(failed("read map `messages`"))?;
-            let (words, _) = key.as_chunks::<8>();
-            let [function, call] = *words else { continue };
-            let count = value.and_then(|v| v.try_into().ok().map(u64::from_ne_bytes));
-            let by = usize::try_from(u64::from_ne_bytes(call)).ok();
-            let by = by.and_then(|n| attach::CALLS.get(n));
-            if let (Some(count), Some((_, by))) = (count, by) {
-                let function = u64::from_ne_bytes(function);
-                to(&HostEvent::Call(Call { by, function, count }), &[])?;
+            let key = try_pod_read_unaligned::<[u64; 2]>(&key).ok();
+            let count = value.and_then(|value| try_pod_read_unaligned::<u64>(&value).ok());
+            let Some(([function, call], count)) = key.zip(count) else { continue };
+            let program = usize::try_from(call).ok().and_then(|n| programs.get(n));
+            if let Some(by) = program.and_then(|wanted| wanted.functions.first()) {
+                to(&HostEvent::Call { by, function, count }, &[])?;
             }
         }
         Ok(())
@@ -333,20 +338,18 @@ impl HostSession {
         self.ledger.lose(lost + self.lost);
         self.ledger.orphan_completions = self.host_count(Count::ND_HOST_WITHOUT_BEGIN)?;
         self.ledger.overwritten = self.host_count(Count::ND_HOST_WITHOUT_END)?;
-        let mut cost = OwnCost::default();
+        let mut costs = Vec::new();
         for Wanted { program, hook, .. } in programs {
-            if let Some(run) = runs.get(*program) {
-                self.add_hook(hook, self.host_count(counter(program))?, run.misses);
-                cost.run_ns += run.ns;
+            let counter = HITS.iter().position(|end| program.ends_with(end));
+            if let Some((run, counter)) = runs.get(*program).zip(counter) {
+                let hits = self.count("host_counts", counter as u32)?;
+                self.add_hook(hook, hits, run.misses);
                 let (kind, target) = (self.method(), (*hook).into());
-                let program = ProgramCost { kind, target, runs: run.count, run_ns: run.ns };
-                cost.programs.push(program);
+                costs.push(ProgramCost { kind, target, runs: run.count, run_ns: run.ns });
             }
         }
-        let elapsed_ns = self.begun.elapsed().as_nanos() as f64;
-        cost.share_of_a_cpu = cost.run_ns as f64 / elapsed_ns.max(1.0);
-        let commands = Some(self.ledger.seen as f64).filter(|n| *n > 0.0);
-        cost.ns_per_command = commands.map(|commands| cost.run_ns as f64 / commands);
+        let elapsed_ns = self.begun.elapsed().as_nanos() as u64;
+        let cost = OwnCost::of(costs, elapsed_ns, self.ledger.seen);
         self.ledger.own_cost = self.stats.is_some().then_some(cost);
         Ok(())
     }
@@ -387,15 +390,7 @@ impl HostSession {
     }
 }
 
-/// The counter of a program of bpf/host.bpf.c.
-fn counter(program: &str) -> Count {
-    match program.rsplit('_').next() {
-        Some("init") => Count::ND_HOST_HIT_INIT,
-        Some("complete") => Count::ND_HOST_HIT_COMPLETE,
-        Some("fetch") => Count::ND_HOST_HIT_FETCH,
-        Some("submit") => Count::ND_HOST_HIT_SUBMIT,
-        Some("done") => Count::ND_HOST_HIT_DONE,
-        Some("interrupt") => Count::ND_HOST_HIT_INTERRUPT,
-        _ => Count::ND_HOST_HIT_FREE,
-    }
-}
+/// The programs of bpf/host.bpf.c by the ends of their names, in the order of their counters
+/// (`enum nd_host_count`).
+const HITS: [&str; 7] = ["init", "complete", "fetch", "submit", "done", "interrupt", "free"];
+const _: () = assert!(Count::ND_HOST_HIT_FREE.0 as usize == HITS.len() - 1);

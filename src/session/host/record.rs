@@ -6,16 +6,16 @@ use std::mem::size_of;
 use bytemuck::{AnyBitPattern, must_cast_ref, try_pod_read_unaligned};
 
 use crate::abi::{nd_host, nd_host_flag, nd_host_limit, nd_host_point};
+use crate::model::collect::PartialCommand;
 use crate::model::event::{Event, EventKind};
 use crate::model::point::Point;
-use crate::model::target::TargetCommand;
 use crate::model::text::Text;
 use crate::nvme::sqe::Sqe;
 use crate::nvme::status::Status;
 
 /// Bytes of an NQN, with its end.
 const NQN: usize = nd_host_limit::ND_HOST_NQN.0 as usize;
-/// Number of times: of the points, and of an interrupt.
+/// Number of times: of the points, and of what is no point.
 const TIMES: usize = nd_host_point::ND_HOST_POINTS.0 as usize;
 
 const HAS_STATUS: u32 = nd_host_flag::ND_HOST_HAS_STATUS.0;
@@ -71,19 +71,21 @@ impl Record {
         let command = self.command(ctrl, in_kernel);
         match self.flags & IS_ABANDONED {
             0 => command.finished(),
-            _ => command.unfinished(0),
+            _ => command.unfinished(self.times_ns[TIMES - 1]),
         }
     }
 
     /// What is known of a command.
-    pub fn command(&self, ctrl: u32, in_kernel: bool) -> TargetCommand {
+    pub fn command(&self, ctrl: u32, in_kernel: bool) -> PartialCommand {
         let sqe = Sqe::from(must_cast_ref::<_, [u8; 64]>(&self.sqe));
-        let mut command = TargetCommand::new(ctrl, self.qid, sqe);
+        let request = if in_kernel { 0 } else { self.request };
+        let mut command = PartialCommand::of_target(ctrl, self.qid, sqe, request);
         for (point, ns) in POINTS.into_iter().zip(self.times_ns).filter(|(_, ns)| *ns > 0) {
             command.times.add(point, ns);
         }
-        command.request = if in_kernel { 0 } else { self.request };
-        command.status = (self.flags & HAS_STATUS != 0).then_some(Status(self.status));
+        if self.flags & HAS_STATUS != 0 {
+            command.set_status(Status(self.status));
+        }
         command
     }
 }

@@ -8,7 +8,7 @@ use super::attach::{Found, load};
 use super::{Decoder, HostSession};
 use crate::abi::nd_usdt_limit;
 use crate::error::{Failure, Kind};
-use crate::model::target::{HostClock, HostController, TargetKind};
+use crate::model::target::{HostController, TargetKind};
 use crate::target::qemu::{self, Reader, is_enough};
 use crate::target::spdk::{self, ARGS, Layout};
 use anyhow::{Error, Result};
@@ -55,50 +55,43 @@ impl UsdtHit {
     }
 }
 
-/// Attaches to the probes of a process that are known, by name and number of arguments: their number in
-/// records, and a bit for each argument that is a text. `lacks`: why there are too few with these names.
+/// Attaches to those probes of a process that are known: by name and number of arguments, with a bit for each
+/// argument that is a text. The number of a probe in records is its place in the list.
 fn attach(
     found: Found,
     (kind, provider): (TargetKind, &'static str),
-    known: impl Fn(&str, usize) -> Option<(usize, u64)>,
-    lacks: impl Fn(&[&str]) -> Option<String>,
+    known: &[(&str, usize, u64)],
     decoder: Decoder,
 ) -> Result<HostSession> {
-    let probes: Vec<_> = (found.code.usdt(provider))
-        .filter_map(|(path, name, args)| Some((path, name, known(name, args)?)))
-        .collect();
-    let names: Vec<&str> = probes.iter().map(|(_, name, _)| *name).collect();
-    if let Some(why) = lacks(&names) {
-        return Err(found.refused(&format!("has no USDT probes of {why}")));
-    }
     let object = include_bytes!(concat!(env!("OUT_DIR"), "/usdt.bpf.o"));
     let pid = found.process.pid;
     let loaded = load(object, &[PROGRAM], pid, Layout::of(None))?;
-    let attach = |&(path, name, (number, texts))| {
-        let cookie = number as u64 | texts << TEXT_SHIFT;
-        let options = UsdtOpts { cookie, ..UsdtOpts::default() };
-        let (program, pid) = (loaded.program(PROGRAM)?, pid.cast_signed());
-        Ok(program.attach_usdt_with_opts(pid, path, provider, name, options)?)
-    };
-    let links = probes.iter().map(attach).collect::<Result<_>>()?;
+    let mut links = Vec::new();
+    for (path, name, args) in found.code.usdt(provider) {
+        let mut all = known.iter().enumerate();
+        let is_it = |(_, probe): &(usize, &(&str, usize, u64))| (probe.0, probe.1) == (name, args);
+        if let Some((number, (.., texts))) = all.find(is_it) {
+            let cookie = number as u64 | texts << TEXT_SHIFT;
+            let options = UsdtOpts { cookie, ..UsdtOpts::default() };
+            let (program, pid) = (loaded.program(PROGRAM)?, pid.cast_signed());
+            links.push(program.attach_usdt_with_opts(pid, path, provider, name, options)?);
+        }
+    }
     let target = found.target(kind, "usdt");
-    HostSession::new((loaded, links), target, Some(found.memory), decoder, None)
+    HostSession::new((loaded, links), target, Some(found.memory), decoder, false)
 }
 
 /// Traces the changes of state of a target of SPDK.
 pub fn state_changes(found: Found) -> Result<HostSession> {
-    let known = |name: &str, args| {
-        let mut all = spdk::PROBES.iter().enumerate();
-        let (number, probe) = all.find(|(_, p)| p.name == name && p.args() == args)?;
-        Some((number, probe.texts()))
-    };
-    let lacks = |names: &[&str]| {
-        let why = "SPDK's NVMe-oF target: it is something else, or was built without `configure \
-                   --with-usdt`";
-        names.is_empty().then(|| why.to_owned())
-    };
+    let known = spdk::PROBES.iter().map(|p| (p.name, p.args(), p.texts())).collect::<Vec<_>>();
+    if !found.code.usdt("spdk").any(|(_, name, _)| known.iter().any(|probe| probe.0 == name)) {
+        return Err(found.refused(
+            "has no USDT probes of SPDK's NVMe-oF target: it is something else, or was built without \
+             `configure --with-usdt`",
+        ));
+    }
     let states = Decoder::States(found.code.release());
-    attach(found, (TargetKind::Spdk, "spdk"), known, lacks, states)
+    attach(found, (TargetKind::Spdk, "spdk"), &known, states)
 }
 
 /// QEMU's events do not name their controller.
@@ -113,29 +106,25 @@ pub fn several_controllers(pid: Option<u32>) -> Error {
 
 /// Traces the commands of a QEMU.
 pub fn qemu(found: Found) -> Result<HostSession> {
-    let known = |name: &str, args| {
-        let is_it = |p: &qemu::QemuProbe| p.name == name && p.keys.len() == args;
-        Some((qemu::PROBES.iter().position(is_it)?, 0))
-    };
-    let is_spdk = found.code.probe("spdk_nvmf_request_exec").is_some();
-    let lacks = |names: &[&str]| {
-        let reason = match (is_spdk, is_enough(names)) {
-            (true, _) => "SPDK has none per command; omit --usdt; `host spdk` shows its states",
-            (false, false) => "it is something else, or was built without the trace backend dtrace",
-            (false, true) => return None,
+    let names: Vec<&str> = found.code.usdt("qemu").map(|(_, name, _)| name).collect();
+    if !is_enough(&names) {
+        let reason = match found.code.probe("spdk_nvmf_request_exec") {
+            Some(_) => "SPDK has none per command; omit --usdt; `host spdk` shows its states",
+            None => "it is something else, or was built without the trace backend dtrace",
         };
-        Some(format!("QEMU's NVMe controller: {reason}"))
-    };
-    let serials = found.process.nvme_serials();
-    let pid = found.process.pid;
-    let reader = Box::new(Reader::of(HostClock::Monotonic));
-    let kind = (TargetKind::Qemu, "qemu");
-    let mut session = attach(found, kind, known, lacks, Decoder::Qemu(reader))?;
-    session.controllers = match serials.as_slice() {
+        return Err(
+            found.refused(&format!("has no USDT probes of QEMU's NVMe controller: {reason}"))
+        );
+    }
+    let controllers = match found.process.nvme_serials().as_slice() {
         [] | [None] => vec![HostController::named("qemu:0")],
         [Some(serial)] => vec![HostController::of_qemu(serial)],
-        _ => return Err(several_controllers(Some(pid))),
+        _ => return Err(several_controllers(Some(found.process.pid))),
     };
+    let reader = Box::new(Reader::new(false));
+    let known = qemu::PROBES.iter().map(|(name, keys)| (*name, keys.len(), 0)).collect::<Vec<_>>();
+    let mut session = attach(found, (TargetKind::Qemu, "qemu"), &known, Decoder::Qemu(reader))?;
+    session.controllers = controllers;
     Ok(session)
 }
 

@@ -5,7 +5,9 @@
 
 use std::fmt;
 
-use crate::model::target::{FieldValue, StateChange};
+use crate::model::text::Text;
+use crate::target::StateChange;
+use serde_json::Value;
 
 /// A release of SPDK: year and month. One under development has the number of the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -73,13 +75,13 @@ const TARGET: [&str; 11] = [
 ];
 
 /// The name of a state of a subsystem.
-pub fn subsystem_state(number: u64) -> Option<&'static str> {
+fn subsystem_state(_: Option<Release>, number: u64) -> Option<&'static str> {
     SUBSYSTEM.get(usize::try_from(number).ok()?).copied()
 }
 
 /// The name of a state of the target. Releases number them differently: `None` if this one is not
 /// known, and the state is not among those that all have.
-pub fn target_state(release: Option<Release>, number: u64) -> Option<&'static str> {
+fn target_state(release: Option<Release>, number: u64) -> Option<&'static str> {
     let number = usize::try_from(number).ok()?;
     let mut names = TARGET.to_vec();
     let (stop_listen, supported) = ("FINI_STOP_LISTEN", release.filter(|r| *r >= Release(22, 1)));
@@ -93,7 +95,7 @@ pub fn target_state(release: Option<Release>, number: u64) -> Option<&'static st
 }
 
 /// The name of a transport (`enum spdk_nvme_transport_type`).
-pub const fn transport(number: u64) -> Option<&'static str> {
+const fn transport(_: Option<Release>, number: u64) -> Option<&'static str> {
     match number {
         1 => Some("RDMA"),
         2 => Some("FC"),
@@ -110,7 +112,7 @@ pub const fn transport(number: u64) -> Option<&'static str> {
 pub const ARGS: usize = 6;
 
 /// What an argument is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 enum Is {
     /// The address of a text.
     Text,
@@ -120,16 +122,12 @@ enum Is {
     Result,
     /// The address of a structure.
     Address,
-    /// A state of a subsystem.
-    Subsystem,
-    /// A state of the target.
-    Target,
-    /// A type of transport.
-    Transport,
+    /// A number that may have a name in this release.
+    Named(fn(Option<Release>, u64) -> Option<&'static str>),
 }
 
 /// A probe.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct StateProbe {
     /// Its name.
     pub name: &'static str,
@@ -144,10 +142,10 @@ const THREAD: (&str, Is) = ("thread", Is::Number);
 const QPAIR: (&str, Is) = ("qpair", Is::Address);
 const CTRLR: (&str, Is) = ("ctrlr", Is::Address);
 const TGT: (&str, Is) = ("tgt", Is::Address);
-const TO: (&str, Is) = ("to", Is::Subsystem);
-const FROM: (&str, Is) = ("from", Is::Subsystem);
+const TO: (&str, Is) = ("to", Is::Named(subsystem_state));
+const FROM: (&str, Is) = ("from", Is::Named(subsystem_state));
 const LISTENER: &[(&str, Is)] =
-    &[NQN, ("trtype", Is::Transport), ("traddr", Is::Text), ("trsvcid", Is::Text)];
+    &[NQN, ("trtype", Is::Named(transport)), ("traddr", Is::Text), ("trsvcid", Is::Text)];
 const QPAIR_THREAD: &[(&str, Is)] = &[QPAIR, THREAD];
 const QPAIR_ID_THREAD: &[(&str, Is)] = &[QPAIR, QID, THREAD];
 const NS_HOST: &[(&str, Is)] = &[NQN, NSID, HOST, ("flags", Is::Number)];
@@ -158,7 +156,7 @@ const fn probe(name: &'static str, fields: &'static [(&'static str, Is)]) -> Sta
 
 /// The probes.
 pub static PROBES: [StateProbe; 37] = [
-    probe("nvmf_tgt_state", &[("state", Is::Target)]),
+    probe("nvmf_tgt_state", &[("state", Is::Named(target_state))]),
     probe("nvmf_tgt_add_transport", &[("transport", Is::Address), ("tgt", Is::Text)]),
     probe("nvmf_tgt_pause_polling", &[TGT, ("name", Is::Text)]),
     probe("nvmf_tgt_resume_polling", &[TGT, ("name", Is::Text)]),
@@ -206,7 +204,7 @@ impl StateProbe {
     /// A bit for each argument that is a text. Bit 0 stands for the first one, the time.
     pub fn texts(&self) -> u64 {
         let texts = self.fields.iter().enumerate();
-        let texts = texts.filter(|(_, (_, is))| *is == Is::Text);
+        let texts = texts.filter(|(_, (_, is))| matches!(is, Is::Text));
         texts.map(|(n, _)| 2 << n).sum()
     }
 
@@ -222,13 +220,11 @@ impl StateProbe {
         let fields = self.fields.iter().zip(&args[1..]);
         let fields = fields.map(|(&(name, is), &arg)| {
             let value = match is {
-                Is::Text => FieldValue::Text(texts.next().map(Into::into).unwrap_or_default()),
-                Is::Number => FieldValue::Number(arg),
-                Is::Result => FieldValue::Result(arg.cast_signed()),
-                Is::Address => FieldValue::Address(arg),
-                Is::Subsystem => FieldValue::Named { value: arg, name: subsystem_state(arg) },
-                Is::Target => FieldValue::Named { value: arg, name: target_state(release, arg) },
-                Is::Transport => FieldValue::Named { value: arg, name: transport(arg) },
+                Is::Text => Text::from(texts.next().map_or("", |text| text)).as_str().into(),
+                Is::Number => arg.into(),
+                Is::Result => arg.cast_signed().into(),
+                Is::Address => format!("{arg:#x}").into(),
+                Is::Named(name) => name(release, arg).map_or_else(|| arg.into(), Value::from),
             };
             (name, value)
         });
@@ -275,6 +271,7 @@ mod tests {
 #[cfg(test)]
 mod probes_tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn every_probe_has_room() {
@@ -294,16 +291,16 @@ mod probes_tests {
         };
         assert_eq!(
             of("nvmf_poll_group_add_subsystem", [0, 3, 9, 0, 0, 0], &["nqn.a"]),
-            [("thread", FieldValue::Number(3)), ("nqn", FieldValue::Text("nqn.a".into()))]
+            [("thread", json!(3)), ("nqn", json!("nqn.a"))]
         );
         let listener =
             of("nvmf_subsystem_add_listener", [0, 9, 3, 9, 9, 0], &["nqn.a", "127.0.0.1", "4420"]);
-        assert_eq!(listener[0], ("nqn", FieldValue::Text("nqn.a".into())));
-        assert_eq!(listener[1], ("trtype", FieldValue::Named { value: 3, name: Some("TCP") }));
-        assert_eq!(listener[3], ("trsvcid", FieldValue::Text("4420".into())));
-        let done = of("nvmf_subsystem_change_state_done", [0, 9, 2, 1, u64::MAX, 0], &["nqn.a"]);
-        assert_eq!(done[1], ("to", FieldValue::Named { value: 2, name: Some("ACTIVE") }));
-        assert_eq!(done[2], ("from", FieldValue::Named { value: 1, name: Some("ACTIVATING") }));
-        assert_eq!(done[3], ("status", FieldValue::Result(-1)));
+        assert_eq!(listener[..2], [("nqn", json!("nqn.a")), ("trtype", json!("TCP"))]);
+        assert_eq!(listener[3], ("trsvcid", json!("4420")));
+        let args = [0, 9, 2, 99, u64::MAX, 0];
+        let done = of("nvmf_subsystem_change_state_done", args, &["nqn.a\u{1b}"]);
+        assert_eq!(done[..2], [("nqn", json!("nqn.a\\u{1b}")), ("to", json!("ACTIVE"))]);
+        assert_eq!(done[2..], [("from", json!(99)), ("status", json!(-1))]);
+        assert_eq!(of("nvmf_transport_qpair_fini", [0, 255, 0, 0, 0, 0], &[])[0].1, "0xff");
     }
 }

@@ -14,7 +14,6 @@ use std::time::Duration;
 
 use self::packets::{Detail, Kind, Packets, Table, Track};
 use self::rates::{Rate, Rates};
-pub use self::target::OnHost;
 use super::columns::{COLUMNS, Cell, Group};
 use super::{Entry, Sink};
 use crate::model::event::{CommandId, EventKind, StackId};

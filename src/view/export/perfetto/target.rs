@@ -13,27 +13,20 @@ use crate::model::target::Served;
 use crate::model::text::Text;
 use crate::view::export::columns::Cell;
 
-/// A command of the host side.
-#[derive(Clone, Copy, Debug)]
-pub struct OnHost<'a> {
-    /// The command.
-    pub served: &'a Served,
-    /// The name of its controller.
-    pub name: &'a Text,
-    /// What to add to its times to get the guest's, in nanoseconds.
-    pub shift_ns: i64,
-    /// How far its times may be wrong, in nanoseconds.
-    pub error_ns: u64,
-}
-
 impl<W: Write> Perfetto<W> {
-    /// Adds a command of the host side. Commands of a queue must come in the order of their ends.
-    /// Returns false if its times do not fit the guest's clock.
+    /// Adds a command of the host side, of the controller with this name. `shift_ns`: what to add to its
+    /// times to get the guest's; `error_ns`: how far they may be wrong. Commands of a queue must come in the
+    /// order of their ends. Returns false if its times do not fit the guest's clock.
     ///
     /// # Errors
     /// Errors of the writer.
-    pub fn on_host(&mut self, on_host: &OnHost<'_>) -> io::Result<bool> {
-        let OnHost { served, name, shift_ns, error_ns } = *on_host;
+    pub fn on_host(
+        &mut self,
+        served: &Served,
+        name: &Text,
+        shift_ns: i64,
+        error_ns: u64,
+    ) -> io::Result<bool> {
         let shift = |ns: u64| ns.checked_add_signed(shift_ns);
         let Some((begin_ns, end_ns)) = shift(served.first_ns).zip(shift(served.last_ns)) else {
             return Ok(false);
@@ -46,16 +39,17 @@ impl<W: Write> Perfetto<W> {
         let lane = self.lanes.entry(queue).or_default().put(&span);
         let track = self.track(Place::Lane(queue, lane), Shows::Events)?;
         let opcode = opcode.to_string();
-        let number = |name, n: u64| Detail::Value(name, Cell::Unsigned(n));
-        let mut details = vec![
-            number("qid", qid.into()),
-            number("cid", cid.into()),
-            number("nsid", nsid.into()),
-            number("uncertain_ns", error_ns),
+        let details = [
+            ("qid", Some(qid.into())),
+            ("cid", Some(cid.into())),
+            ("nsid", Some(nsid.into())),
+            ("uncertain_ns", Some(error_ns)),
+            ("slba", served.blocks.map(|blocks| blocks.slba)),
+            ("nlb", served.blocks.map(|blocks| blocks.nlb.into())),
+            ("status", served.status.map(|status| status.0.into())),
         ];
-        details.extend(served.blocks.map(|blocks| number("slba", blocks.slba)));
-        details.extend(served.blocks.map(|blocks| number("nlb", blocks.nlb.into())));
-        details.extend(served.status.map(|s| number("status", s.0.into())));
+        let detail = |(name, n): (_, Option<u64>)| Some(Detail::Value(name, Cell::Unsigned(n?)));
+        let details: Vec<_> = details.into_iter().filter_map(detail).collect();
         let stages = served.times.segments(StageSet::Host).unwrap_or_default();
         let stages = stages.iter().map(|stage| (stage.run.name(), stage.ns));
         self.packets.slices((track, &span), (&opcode, &details), None, stages)?;

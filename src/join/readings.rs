@@ -3,8 +3,8 @@
 //! or the host's wall clock. Between readings all clocks are taken for even; how far the readings
 //! are from one line is part of the error.
 
-use super::NO_TIME;
 use super::clock::Offset;
+use super::matching::NO_TIME;
 use crate::model::machine::{ClockReading, SharedClock, TscScale};
 
 /// The host's wall clock may move against its CLOCK_MONOTONIC by this: both are slewed alike, and
@@ -21,14 +21,6 @@ struct Point {
     third: i128,
     mono_ns: i64,
     error_ns: u64,
-}
-
-impl TscScale {
-    /// The host's TSC at a value of the guest's.
-    fn host_ticks(self, guest: u64) -> i128 {
-        let ticks = i128::from(guest) - i128::from(self.offset);
-        (ticks << self.bits) / i128::from(self.ratio)
-    }
 }
 
 /// The TSC of the virtual machine, if it was the same in all readings that have it.
@@ -65,39 +57,19 @@ fn points(all: &[ClockReading], clock: SharedClock, third: impl Fn(u64) -> i128)
     points
 }
 
-/// CLOCK_MONOTONIC at a time of the third clock, and its error. Beyond the readings the line through
-/// the first and the last one is continued.
-fn mono_at(points: &[Point], third: i128) -> Option<(i64, f64)> {
-    let (first, last) = (points.first()?, points.last()?);
+/// CLOCK_MONOTONIC at a time of the third clock, and its error, from two readings or more. Beyond them the
+/// line through the first and the last one is continued.
+fn mono_at(points: &[Point], third: i128) -> (i64, f64) {
     let after = points.partition_point(|p| p.third < third).max(1);
-    let inside =
-        points.get(after - 1..=after).filter(|w| w[0].third <= third && third <= w[1].third);
-    let (a, b) = inside.map_or((first, last), |w| (&w[0], &w[1]));
+    let is_inside = points[0].third <= third && after < points.len();
+    let (a, b) = if is_inside { (after - 1, after) } else { (0, points.len() - 1) };
+    let (a, b) = (&points[a], &points[b]);
     let length = (b.third - a.third) as f64;
     let share = (third - a.third) as f64 / length;
     let mono_ns = a.mono_ns.saturating_add((share * (b.mono_ns - a.mono_ns) as f64).round() as i64);
     let beyond = (-share).max(share - 1.0).max(0.0);
     let error = a.error_ns.max(b.error_ns) as f64;
-    Some((mono_ns, error * (1.0 + 2.0 * beyond)))
-}
-
-/// An offset at a time of the guest's clock, and its error.
-type Sample = (i64, i64, f64);
-
-/// The offset at each reading of the guest, and at each of the host in between, by time.
-fn samples(guest: &[Point], host: &[Point]) -> Vec<Sample> {
-    let ends = guest.first().zip(guest.last());
-    let is_inside =
-        |third: &i128| ends.is_some_and(|(a, b)| a.third <= *third && *third <= b.third);
-    let all = guest.iter().chain(host).map(|p| p.third);
-    let mut thirds: Vec<i128> = all.filter(is_inside).collect();
-    thirds.sort_unstable();
-    let sample = |third| {
-        let (guest_ns, error) = mono_at(guest, third)?;
-        let (host_ns, more) = mono_at(host, third)?;
-        Some((guest_ns, host_ns.saturating_sub(guest_ns), error + more))
-    };
-    thirds.into_iter().filter_map(sample).collect()
+    (mono_ns, error * (1.0 + 2.0 * beyond))
 }
 
 /// The offset of the host's clock, from the readings of both recordings. `third`: the clock by which the
@@ -115,44 +87,44 @@ pub fn by_readings(
     let same = |value: u64| i128::from(value);
     let (guest, host, names) = match third {
         SharedClock::Tsc => {
-            let scale = scale(host)?;
-            (
-                points(guest, third, |value| scale.host_ticks(value)),
-                points(host, third, same),
-                ("the TSC", "the TSC"),
-            )
+            let TscScale { offset, ratio, bits } = scale(host)?;
+            let host_ticks =
+                |guest: u64| ((same(guest) - i128::from(offset)) << bits) / same(ratio);
+            (points(guest, third, host_ticks), points(host, third, same), ["the TSC (x86 only)"; 2])
         }
-        _ => (
-            points(guest, third, same),
-            points(host, SharedClock::Wall, same),
-            ("ptp_kvm", "its wall clock"),
+        _ => {
+            let host = points(host, SharedClock::Wall, same);
+            (points(guest, third, same), host, ["ptp_kvm", "its wall clock"])
+        }
+    };
+    for (points, side, name, why) in [
+        (
+            &guest,
+            "guest",
+            names[0],
+            "made with --redact, or its clock was not there when `record` began",
         ),
-    };
-    let few = || {
-        format!(
-            "the recording of the guest does not have two readings of {0}: it is older than these, was \
-             made with --redact, or {0} was not there when `record` began",
-            names.0
-        )
-    };
-    if guest.len() < 2 {
-        return Err(few());
-    }
-    if host.len() < 2 {
-        return Err(format!(
-            "the recording of the host side does not have two readings of {}: it is older than these, or \
-             an import",
-            names.1
-        ));
+        (&host, "host side", names[1], "an import"),
+    ] {
+        if points.len() < 2 {
+            return Err(format!(
+                "the recording of the {side} does not have two readings of {name}: it is older than \
+                 these, or {why}"
+            ));
+        }
     }
     if third != SharedClock::Tsc && was_set(&host) {
         return Err("the wall clock of the host was set during the recording".into());
     }
-    let samples = samples(&guest, &host);
-    let ends = samples.first().zip(samples.last());
-    let (first, last) = ends.ok_or_else(few)?;
+    // the offset at each reading of the guest, and its error
+    let samples = guest.iter().map(|p| {
+        let (host_ns, error) = mono_at(&host, p.third);
+        (p.mono_ns, host_ns.saturating_sub(p.mono_ns), error + p.error_ns as f64)
+    });
+    let samples: Vec<(i64, i64, f64)> = samples.collect();
+    let (first, last) = (samples[0], samples[samples.len() - 1]);
     let line = Offset::line((first.0, first.1), (last.0, last.1), 0);
-    let apart = |s: &Sample| s.1.abs_diff(line.at(s.0)) as f64 + s.2;
+    let apart = |s: &(i64, i64, f64)| s.1.abs_diff(line.at(s.0)) as f64 + s.2;
     let error = samples.iter().map(apart).fold(0.0, f64::max);
     let (from, to) = (first.0.min(span.0), last.0.max(span.1));
     let before = first.0.saturating_sub(from);

@@ -2,9 +2,12 @@
 //! Joins of made records: no wrong pair, whatever is lost, reused or shifted.
 
 use super::*;
-use crate::model::timeline::Timeline;
+use crate::join::possible;
+use crate::model::machine::ControllerInfo;
+use crate::model::target::{HostController, TargetKind};
 use crate::nvme::opcode::{Opcode, QueueKind};
 use proptest::prelude::*;
+use std::collections::BTreeMap;
 
 /// A command of both sides, with the truth.
 #[derive(Clone, Copy, Debug)]
@@ -118,7 +121,7 @@ fn joined(all: &[Made], loss: u64, seed: u64) -> (Join, u64) {
         let truth = all.iter().find(|m| m.guest == *guest);
         truth.is_some_and(|m| m.host == join.host[*h])
     };
-    let right = join.matches.pairs.iter().filter(|p| is_right(p)).count() as u64;
+    let right = join.pairs.iter().filter(|p| is_right(p)).count() as u64;
     (join, right)
 }
 
@@ -143,9 +146,9 @@ proptest! {
     fn no_pair_is_wrong(load in load(), seed: u64) {
         let all = made(load, numbers(seed));
         let (join, right) = joined(&all, 5, seed ^ 0x5555);
-        prop_assert_eq!(right, join.matches.pairs.len() as u64, "{:?}", join.matches);
+        prop_assert_eq!(right, join.pairs.len() as u64, "{:?}", join.ambiguous);
         prop_assert_eq!(
-            join.unmatched_guest() + join.matches.ambiguous_guest + right,
+            join.unmatched()[0] + join.ambiguous[0] + right,
             join.guest.len() as u64
         );
     }
@@ -173,20 +176,20 @@ fn identities_that_all_repeat_are_ambiguous_without_a_clock() {
     let guest: Vec<Guest> = all.iter().map(|m| m.guest).collect();
     let host: Vec<Served> = all.iter().map(|m| m.host).collect();
     let join = Join::new(guest.clone(), host.clone(), 1, None, true);
-    assert_eq!(join.matches.pairs, []);
-    assert_eq!((join.matches.ambiguous_guest, join.matches.ambiguous_host), (3, 3));
+    assert_eq!(join.pairs, []);
+    assert_eq!(join.ambiguous, [3, 3]);
     let join = Join::new(guest, host, 1, Some(Offset::same()), true);
-    assert_eq!(join.matches.pairs, [(0, 0), (1, 1), (2, 2)]);
-    assert_eq!(join.matches.contradictory, 0);
+    assert_eq!(join.pairs, [(0, 0), (1, 1), (2, 2)]);
+    assert_eq!(join.unmatched(), [0, 0]);
 }
 
 #[test]
 fn parts_without_a_point_are_merged_and_a_fabric_has_no_cqe() {
     let names = |made: &Made, offset| {
-        let parts = waterfall(&made.guest, &made.host, offset);
-        let sum: i64 = parts.iter().map(|p| p.ns).sum();
-        assert_eq!(sum.cast_unsigned(), made.guest.last_ns - made.guest.begin_ns);
-        parts.into_iter().map(|p| p.name).collect::<Vec<_>>()
+        let stages = made.guest.joined(&made.host, offset).segments(StageSet::Join).unwrap();
+        let sum: u64 = stages.iter().map(|s| s.ns).sum();
+        assert_eq!(sum, made.guest.last_ns - made.guest.begin_ns);
+        stages.into_iter().map(|s| s.run.name()).collect::<Vec<_>>()
     };
     let same = Offset::same();
     let mut made = one();
@@ -222,7 +225,7 @@ fn controllers_are_paired_where_only_one_is_possible() {
         ..HostController::default()
     };
     let machine = [guest(0, "pcie", 1), guest(2, "tcp", 1), guest(3, "tcp", 2)];
-    let pair = |hosts: &[HostController]| pair_controllers(&machine, TargetKind::Nvmet, hosts);
+    let pair = |hosts: &[HostController]| possible(&machine, TargetKind::Nvmet, hosts);
     let found = pair(&[host(0, 2), host(1, 1)]).unwrap();
     assert_eq!(found, BTreeMap::from([(3, 0), (2, 1)]));
     assert_eq!(pair(&[host(0, 9)]), Ok(BTreeMap::new()));

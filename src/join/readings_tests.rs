@@ -97,9 +97,6 @@ proptest! {
                 prop_assert!(low - 4 <= truth && truth <= high + 4, "{truth} {found:?}");
             }
             prop_assert!(found.error_ns <= 6 * error_ns + 10, "{found:?}");
-            // the drift is per second of the guest: 0.04 ppm less of 200
-            let (slow, fast) = found.drift_ppm;
-            prop_assert!(slow - 0.05 <= ppm && ppm <= fast + 0.05, "{found:?}");
         }
     }
 }

@@ -14,7 +14,7 @@ fn pairs_every(step_ns: i64, offset: i64, ppm: f64, delays: &[(u16, u16)]) -> Ve
     let pair = |(n, &(there, back)): (usize, &(u16, u16))| {
         let at_ns = n as i64 * step_ns + 77_000_000_000;
         let truth = offset + (at_ns as f64 * ppm / 1e6) as i64;
-        Bounds { at_ns, low: truth - delay(back), up: truth + delay(there), work_ns: 20_000 }
+        Bounds { at_ns, low: truth - delay(back), up: truth + delay(there) }
     };
     delays.iter().enumerate().map(pair).collect()
 }
@@ -31,7 +31,7 @@ proptest! {
         delays in prop::collection::vec(any::<(u16, u16)>(), 1..200),
     ) {
         let pairs = pairs(offset, ppm, &delays);
-        let found = fit(&pairs, range(&pairs), true).unwrap().0;
+        let found = fit(&pairs, range(&pairs), 1).unwrap();
         for pair in &pairs {
             let truth = offset + (pair.at_ns as f64 * ppm / 1e6) as i64;
             let apart = (found.at(pair.at_ns) - truth).unsigned_abs();
@@ -39,8 +39,6 @@ proptest! {
             prop_assert!(pair.low - 1 <= found.at(pair.at_ns));
             prop_assert!(found.at(pair.at_ns) <= pair.up + 1);
         }
-        let (low, high) = found.drift_ppm;
-        prop_assert!(low - 0.01 <= ppm && ppm <= high + 0.01, "{low} {ppm} {high}");
     }
 
     #[test]
@@ -55,7 +53,7 @@ proptest! {
             all[n].low += i64::from(shift);
             all[n].up += i64::from(shift);
         }
-        let found = fit(&all, range(&all), true).unwrap().0;
+        let found = fit(&all, range(&all), 1).unwrap();
         let moved = |n: usize| all[n] != right[n];
         for (n, pair) in right.iter().enumerate().filter(|(n, _)| !moved(*n)) {
             prop_assert!(found.may_fit(pair), "{n} {pair:?} {found:?}");
@@ -75,21 +73,19 @@ proptest! {
     ) {
         let steady = pairs_every(1_000_000_000, 0, ppm, &delays);
         let burst = (1..1000).map(|n| {
-            let Bounds { at_ns, low, up, work_ns } = steady[at];
-            Bounds { at_ns: at_ns + n * 1000, low, up: up + waits / 1000 * n, work_ns }
+            let Bounds { at_ns, low, up } = steady[at];
+            Bounds { at_ns: at_ns + n * 1000, low, up: up + waits / 1000 * n }
         });
         let all: Vec<Bounds> = steady.iter().copied().chain(burst).collect();
-        let (found, stands) = fit(&all, range(&all), true).unwrap();
+        let found = fit(&all, range(&all), 1).unwrap();
         for pair in &steady {
             let truth = (pair.at_ns as f64 * ppm / 1e6) as i64;
             let apart = (found.at(pair.at_ns) - truth).unsigned_abs();
             prop_assert!(apart <= found.error_ns + 2, "{apart} {found:?}");
         }
-        let (low, high) = found.drift_ppm;
-        prop_assert!(low - 0.01 <= ppm && ppm <= high + 0.01, "{low} {ppm} {high}");
-        prop_assert!(stands.iter().all(|stands| *stands == Stands::Fits));
+        prop_assert!(all.iter().all(|pair| found.may_fit(pair)));
         // the steady pairs bound the offset as well as they do alone
-        let alone = fit(&steady, range(&all), true).unwrap().0;
+        let alone = fit(&steady, range(&all), 1).unwrap();
         prop_assert!(found.error_ns <= alone.error_ns + 2, "{found:?} {alone:?}");
     }
 }
@@ -102,32 +98,22 @@ fn a_few_good_pairs_bound_the_offset_of_the_others() {
         let at = pairs[n].at_ns as f64;
         (pairs[n].low, pairs[n].up) = ((at * 40e-6) as i64 - 100, (at * 40e-6) as i64 + 100);
     }
-    let found = fit(&pairs, range(&pairs), true).unwrap().0;
+    let found = fit(&pairs, range(&pairs), 1).unwrap();
     // 100 ns on both sides at 20 and at 80 are 167 ns at 0
     assert!(found.error_ns < 200, "{found:?}");
 }
 
 #[test]
 fn two_pairs_that_contradict_each_other_give_no_offset() {
-    let pairs = [(0, 10), (1000, 1010)].map(|(low, up)| Bounds { at_ns: 5, low, up, work_ns: 1 });
-    assert_eq!(fit(&pairs, range(&pairs), true), None);
-    assert_eq!(fit(&[], (0, 0), true), None);
+    let pairs = [(0, 10), (1000, 1010)].map(|(low, up)| Bounds { at_ns: 5, low, up });
+    assert_eq!(fit(&pairs, range(&pairs), 1), None);
+    assert_eq!(fit(&[], (0, 0), 1), None);
 }
 
 #[test]
 fn one_pair_gives_its_interval() {
-    let bounds = Bounds { at_ns: 100, low: -30, up: 50, work_ns: 10 };
-    let found = fit(&[bounds], (100, 100), true).unwrap().0;
+    let bounds = Bounds { at_ns: 100, low: -30, up: 50 };
+    let found = fit(&[bounds], (100, 100), 1).unwrap();
     assert_eq!((found.at(100), found.error_ns), (10, 40));
     assert_eq!(found.range_ns, (-30, 50));
-}
-
-/// Its bounds exclude every offset, though each of them alone allows some of the range.
-#[test]
-fn a_command_that_took_longer_on_the_host_than_in_the_guest_fits_no_offset() {
-    let wide = Bounds { at_ns: 0, low: -20_000, up: 20_000, work_ns: 1 };
-    let offset = fit(&[wide], (0, 0), true).unwrap().0;
-    let longer = Bounds { at_ns: 0, low: 5_000, up: -5_000, work_ns: 1 };
-    assert_eq!(offset.judge(&[longer], false), [Stands::Contradicts]);
-    assert_eq!(offset.judge(&[wide], false), [Stands::Fits]);
 }
