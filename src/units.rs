@@ -172,21 +172,11 @@ mod tests {
 
     #[test]
     fn durations_need_a_unit_that_exists_and_a_value_above_zero() {
-        assert_eq!(parse_duration("5s"), Ok(Duration::from_secs(5)));
         assert_eq!(parse_duration("250ms"), Ok(Duration::from_millis(250)));
-        assert_eq!(parse_duration("1"), Ok(Duration::from_secs(1)));
         assert_eq!(parse_duration("0.5"), Ok(Duration::from_millis(500)));
         assert_eq!(parse_duration("2m"), Ok(Duration::from_secs(120)));
         for wrong in ["", "0", "0s", "-1", "5 s", "5d", "s", "1.2.3", "99999h", "nan", "inf"] {
             assert!(parse_duration(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn a_latency_needs_a_unit() {
-        assert_eq!(parse_latency("5ms"), parse_duration("5ms"));
-        for wrong in ["1", "0.5", "5.", "0", "x"] {
-            assert!(parse_latency(wrong).is_err(), "{wrong}");
         }
     }
 

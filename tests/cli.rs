@@ -3,9 +3,7 @@
 //! nor an NVMe device is needed. A test that depends on these accepts each correct exit code, or
 //! skips.
 
-use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -27,10 +25,6 @@ fn capabilities(as_whom: &mut Command) -> u64 {
 fn may_trace(capeff: u64) -> bool {
     let has = |bit: u32| capeff >> bit & 1 == 1;
     has(21) || (has(38) && has(39))
-}
-
-fn has_nvme() -> bool {
-    fs::read_dir("/sys/class/nvme").is_ok_and(|mut dir| dir.next().is_some())
 }
 
 #[test]
@@ -59,7 +53,6 @@ const WRONG: &[(&str, &str)] = &[
     ("trace --slow", "--slow needs a value"),
     ("trace --columns time,foo", "`foo` is not a column: choose from time, event, ctrl, disk, "),
     ("trace --columns time --json", "--columns cannot be used with --json"),
-    ("trace --columns time --long", "--columns cannot be used with --long"),
     ("latency --opcode raed", "nvme-deep: --opcode raed: `raed` is neither the name nor the code"),
     ("latency --opcode 0x100", "0x100"),
     ("latency --delta=1", "--delta takes no value"),
@@ -82,21 +75,17 @@ const WRONG: &[(&str, &str)] = &[
     ("latency --process a-name-of-16-byte", "nvme-deep: --process a-name-of-16-byte: `a-name"),
     ("trace --kstack --sample 64", "nvme-deep: --sample 64: `64` is not a share"),
     ("trace --buffer 2G", "nvme-deep: --buffer 2G: `2G` is out of range"),
-    ("trace -n x", "--count x: expected a whole number of at least 1"),
     ("host --foo trace", "see `nvme-deep host -h`"),
     ("host trace --pid x", "expected a whole number from 0 to 4294967295"),
     ("latency 1 1 1", "FILE 1: there is no such file"),
     ("latency --delta", "<INTERVAL"),
     ("latency --commands", "--json"),
     ("latency --ctrl nvme0n1", "nvme-deep: --ctrl nvme0n1: `nvme0n1` is not a controller"),
-    ("latency --ctrl nvme256", "nvme256"),
     ("latency --nsid one", "one"),
     ("latency --disk nvme0n1 --ctrl nvme0", "--ctrl"),
     ("latency --disk nvme0n1 --lba 7", "--lba"),
-    ("inflight --disk nvme0n1 --nsid 1", "--nsid"),
     ("export x -o x.txt", "ends in .parquet"),
     ("latency --exec", "COMMAND"),
-    ("latency --exec true", "--exec -- true"),
     ("latency -- true", "--exec"),
     ("trace --from x --exec -- true", "--exec"),
     ("latency --qid 65536", "65536"),
@@ -106,29 +95,22 @@ const WRONG: &[(&str, &str)] = &[
     ("latency --stages=coarse", "nvme-deep: --stages coarse: give none, basic, fine or full"),
     ("latency --color sometimes", "never"),
     ("latency --duration 99999999999999999999999999s", "year"),
-    ("latency --duration 2parsecs", "`2parsecs` is not a time"),
-    ("latency --from x --attach kprobe", "--from cannot be used with --attach"),
-    ("latency --from /missing", "can't be read"),
     ("trace --tee y --from x", "--from cannot be used with --tee"),
     ("trace --from x --buffer 64M", "--buffer"),
     ("stacks --from x --duration 1s", "--duration"),
     ("latency --from x --json --commands", "--from cannot be used with --commands"),
     ("record -o x --max-size 10K", "nvme-deep: --max-size 10K: `10K` is too small"),
     ("record -o x --max-size much", "is not a size"),
-    ("record -o x --stages all", "nvme-deep: --stages all: give none, basic, fine or full"),
     ("record -o x --ring 1m --trigger slow", "nvme-deep: --trigger slow: `slow` is not a trigger"),
     ("record -o x --ring 1m --after 1s", "--trigger"),
     ("diagnose --expect 200", "`200` has no unit: give `200ms` or `200s`"),
     ("inflight --age 100", "`100` has no unit"),
     ("diagnose --expect 1ms --baseline x", "--baseline"),
     ("diagnose --baseline Cargo.toml", "is not a recording"),
-    ("diagnose --from Cargo.toml", "is not a recording"),
     ("diagnose --from x --duration 1s", "--since and --until read a part of a recording"),
-    ("diagnose --from x --attach kprobe", "--attach"),
     ("diagnose --from x --log", "--log"),
     ("diff x", "<B>"),
     ("diff x y z", "unexpected argument `z`"),
-    ("diff /missing /missing", "can't be read"),
     ("diff Cargo.toml Cargo.toml", "is not a recording"),
     ("diff x y --min-change 1%", "nvme-deep: --min-change 1%: `1%` is not a change"),
     ("diff x,y,x z", "x is given twice"),
@@ -140,7 +122,6 @@ const WRONG: &[(&str, &str)] = &[
         "A has write 64K nvme0n1, B has read 512B nvme0n1",
     ),
     ("heatmap", "give --output <OUT>: `nvme-deep heatmap [OPTIONS] -o OUT [FILE]`"),
-    ("heatmap -o a", "ends in .svg or .png"),
     ("heatmap -o a.svg --stage disk", "nvme-deep: --stage disk: `disk` is not a stage"),
     ("heatmap -o a.svg --y inflight --slow 1ms", "--slow"),
     ("heatmap -o a.svg --y width", "nvme-deep: --y width: give latency, lba, size or inflight"),
@@ -159,7 +140,6 @@ const WRONG: &[(&str, &str)] = &[
     ("host trace --from tests/recordings/6.12.nvd", "host trace -o"),
     ("host latency --from tests/recordings/6.12.nvd", "recording of the driver"),
     ("latency --from tests/host/qemu.nvd", "recording of the host side"),
-    ("join a b --slowest x", "--slowest x: expected a whole number from 0"),
     ("join tests/recordings/6.12.nvd", "<HOST>"),
     ("join tests/recordings/6.12.nvd tests/recordings/6.12.nvd", "recording of the driver"),
     ("join tests/recordings/6.12.nvd tests/host/qemu.nvd --clock same", "not of one boot"),
@@ -173,15 +153,8 @@ const WRONG: &[(&str, &str)] = &[
         "two readings of ptp_kvm",
     ),
     ("import tests/host/qemu.log --bar 0x1000-0x4000", "no kvm:* tracepoints"),
-    (
-        "join tests/recordings/6.12.nvd tests/host/qemu.nvd --clock ptp",
-        "not of its CLOCK_MONOTONIC",
-    ),
     ("join tests/recordings/6.12.nvd tests/host/qemu.nvd --ctrl nvme0=qemu:7", "it has qemu:0"),
-    ("pattern --delta", "<INTERVAL"),
-    ("pattern --force", "--output"),
     ("top 10ms", "at least 100ms"),
-    ("heatmap -o x.svg --from a --from b", "one recording"),
     ("serve --listen 99998", "is not an address and a port: give them as in 127.0.0.1:9998"),
     ("serve --listen 127.0.0.1:9 --textfile x.prom", "--textfile"),
     ("serve --textfile x.txt", "nvme-deep: --textfile x.txt: node_exporter does not read it"),
@@ -225,7 +198,7 @@ fn what_can_be_understood_is_not_refused() {
 
 #[test]
 fn a_controller_is_its_name_or_its_number_and_nothing_like_it() {
-    for wrong in ["nvmenvme0", "+1", "nvme+1", "nvme", "nvme-1", "0x1"] {
+    for wrong in ["nvmenvme0", "+1", "nvme+1", "nvme", "nvme-1", "0x1", "nvme256"] {
         run(&format!("latency --ctrl {wrong}")).refuses(2, "is not a controller");
     }
 }
@@ -259,15 +232,6 @@ fn doctor_ends_as_the_commands_that_trace() {
 }
 
 #[test]
-fn words_that_are_no_text_are_refused_and_not_a_crash() {
-    let garbage = OsStr::from_bytes(b"\xff\xfe");
-    for flag in ["--ctrl", "--opcode", "--duration"] {
-        let ran = Ran::from(Command::new(BINARY).arg("latency").arg(flag).arg(garbage));
-        ran.refuses(2, "UTF-8");
-    }
-}
-
-#[test]
 fn names_with_underscores_are_understood_too() {
     // nvme_latency spells its options with underscores; a usage error would end with 2
     let ran = run("latency --lat_min_us 20 --lat_shift 2 --ctrl_id 255");
@@ -277,7 +241,7 @@ fn names_with_underscores_are_understood_too() {
 
 #[test]
 fn a_machine_without_nvme_says_so_to_those_who_may_trace() {
-    if has_nvme() {
+    if fs::read_dir("/sys/class/nvme").is_ok_and(|mut dir| dir.next().is_some()) {
         eprintln!("not asked: this machine has NVMe");
         return;
     }

@@ -73,13 +73,11 @@ const COMMANDS: &[Known] = &[
     (Admin, 0x06, [0x0004_0005, 0x0200_0000, 0, 0, 0, 0],
         "cns=5:csi-namespace ctrlid=4 csi=2:zoned"),
     (Admin, 0x08, [0x1005_0002, 0, 0, 0, 0, 0], "sqid=2 cid=4101"),
-    (Admin, 0x0c, [0; 6], ""),
     (Admin, 0x0d, [1, 0, 0, 0, 0, 0], "sel=1:delete"),
     (Admin, 0x10, [0x1a, 0, 0, 0, 0, 0], "fs=2 ca=3:activate-now"),
     (Admin, 0x11, [1023, 1024, 0, 0, 0, 0], "numd=1023 bytes=4096 ofst=1024 offset=4096"),
     (Admin, 0x14, [2, 0, 0, 0, 0, 0], "stc=2:extended"),
     (Admin, 0x15, [0, 0, 0, 0, 0, 0], "sel=0:attach"),
-    (Admin, 0x18, [0; 6], ""),
     (Admin, 0x19, [0, 0x0000_0001, 0x0101, 0, 0, 0],
         "numd=0 bytes=4 dtype=0:identify doper=1:enable-directive dspec=0x0 tdtype=1:streams \
          endir=1"),

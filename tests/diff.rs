@@ -198,6 +198,8 @@ fn the_main_claim_is_the_stage_that_changed() {
     assert!(!finds(&diff, "queue") && finds(&diff, "total"));
     // closed loop or not: the rate is the same, so the load is
     assert_eq!(diff.load_changes, []);
+    let iops = diff.groups[0].iops.unwrap();
+    assert!(iops.low <= 1.0 && iops.high >= 1.0, "{iops:?}");
 }
 
 #[test]
@@ -347,35 +349,20 @@ fn shown(diff: &Diff) -> [String; 3] {
 }
 
 #[test]
-fn rates_are_compared() {
-    let found = diff(&side(&DEFAULT, [1]), &side(&DEFAULT, [2]));
-    let iops = found.groups[0].iops.unwrap();
-    assert!(iops.low <= 1.0 && iops.high >= 1.0, "{iops:?}");
-    let [_, _, json] = shown(&found);
-    let objects: Vec<Value> =
-        json.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert!(objects[1]["iops"]["ratio"].as_f64().is_some_and(|r| (r - 1.0).abs() < 0.1));
-}
-
-#[test]
 fn the_verdict_comes_first_in_text_and_in_json() {
     let slower = Model { device_ns: 300e3, writes: 0.3, ..DEFAULT };
     let diff = diff(&side(&DEFAULT, [1]), &side(&slower, [2]));
     let [narrow, wide, json] = shown(&diff);
     insta::assert_snapshot!("diff_80", narrow);
     insta::assert_snapshot!("diff_120", wide);
-    let path = "a/long/path".repeat(8);
-    for (width, text) in [(80, narrow), (120, wide)] {
-        for line in text.lines().filter(|l| !l.contains(&path)) {
-            assert!(line.chars().count() <= width, "{line}");
-        }
-    }
     let objects: Vec<Value> =
         json.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(objects[0]["verdict"], "slower");
     let summary = objects[0]["summary"].as_str().unwrap();
     assert!(summary.starts_with("read ") && summary.contains(" nvme0n1: mean "), "{summary}");
     assert_eq!(objects[0]["changed_rows"], diff.changed_rows());
+    // A has no writes, B 30 % of them
+    assert!(objects[1]["iops"]["ratio"].as_f64().is_some_and(|r| (r - 0.7).abs() < 0.1));
     let device = objects.iter().find(|o| o["stage"] == "device").unwrap();
     assert_eq!((&device["type"], &device["changed"]), (&"diff_row".into(), &true.into()));
     assert_eq!(device["mean"]["finding"], "changed");

@@ -144,12 +144,6 @@ fn trust_md_has_the_costs_of_cost_md() {
     assert_eq!(n, 6);
 }
 
-#[test]
-fn the_readme_is_short() {
-    let lines = read(&root().join("README.md")).lines().count();
-    assert!(lines <= 120, "{lines} lines");
-}
-
 /// The project's files and directories that the docs name exist.
 #[test]
 fn every_file_that_is_named_exists() {

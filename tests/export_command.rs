@@ -40,7 +40,6 @@ fn what_cannot_be_exported_is_refused_before_a_file_is_made() {
         (BOTH, "csv", "--interval 1s", "--interval is for"),
         (BOTH, "csv", "--cgroup /sys/fs/cgroup", "has no cgroups"),
         (BINARY, "csv", "", "not a recording"),
-        ("/missing", "csv", "", "can't be read"),
     ] {
         ended(&export(files, format, &out, words), 2, says);
         assert!(names(&dir).is_empty());

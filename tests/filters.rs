@@ -27,20 +27,16 @@ const READERS: [&str; 9] = [
 #[test]
 fn a_controller_or_namespace_that_the_recording_lacks_is_no_device() {
     for words in READERS {
-        let words = |filter: &str| format!("{words} {RECORDING} {filter}");
-        let ran = run(&words("--ctrl nvme9"));
-        ran.refuses(
-            6,
-            "6.12.nvd has no controller nvme9: it has nvme0, nvme0n1 (id 1), nvme1, nvme1n1 (id 1)",
-        );
-        let ran = run(&words("--ctrl nvme0,nvme9"));
-        ran.refuses(6, "no controller nvme9");
-        let ran = run(&words("--nsid 9"));
-        ran.refuses(6, "6.12.nvd has no namespace with id 9: it has nvme0, nvme0n1 (id 1), nvme1, nvme1n1 (id 1)");
-    }
-    for words in READERS {
-        let ran = run(&format!("{words} {RECORDING} --disk nvme9n1"));
-        ran.refuses(6, "6.12.nvd has no disk nvme9n1: it has nvme0, nvme0n1 (id 1), nvme1");
+        for (filter, lacking) in [
+            ("--ctrl nvme9", "controller nvme9"),
+            ("--ctrl nvme0,nvme9", "controller nvme9"),
+            ("--nsid 9", "namespace with id 9"),
+            ("--disk nvme9n1", "disk nvme9n1"),
+        ] {
+            let there = "nvme0, nvme0n1 (id 1), nvme1, nvme1n1 (id 1)";
+            let says = format!("6.12.nvd has no {lacking}: it has {there}");
+            run(&format!("{words} {RECORDING} {filter}")).refuses(6, &says);
+        }
     }
     let heatmap = format!("heatmap -o - --from {RECORDING}");
     run(&format!("{heatmap} --ctrl nvme9")).refuses(6, "has no controller nvme9");

@@ -24,12 +24,6 @@ fn recording(kernel: &str) -> String {
     format!("{}/tests/recordings/{kernel}", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Runs with both recordings as the last arguments.
-fn both(words: &str) -> Ran {
-    let [a, b] = ["5.10", "6.12"].map(recording);
-    run(&format!("{words} --from {a}.nvd {b}.nvd"))
-}
-
 /// Recordings of real kernels, made by version 1 of the format. Every later version must read them.
 /// The JSON beside each is what `trace --tee` printed when it was made.
 #[test]
@@ -84,9 +78,10 @@ fn several_recordings_are_shown_one_after_the_other() {
 
 #[test]
 fn in_json_an_object_comes_before_each_recording() {
-    for words in ["trace --json", "latency --json", "stacks --json"] {
+    for words in ["trace --json", "latency --json", "stacks --json", "diagnose --json"] {
         let [a, b] = ["5.10", "6.12"].map(recording);
         let mut heads = objects(&format!("{words} --from {a}.nvd {b}.nvd"));
+        assert_eq!(heads[0]["type"], "recording", "{words}");
         heads.retain(|object| object["type"] == "recording");
         assert_eq!(heads.len(), 2, "{words}");
         for (head, kernel) in heads.iter().zip(["5.10", "6.12"]) {
@@ -107,10 +102,6 @@ fn each_file_is_checked_before_any_output() {
     run(&format!("trace --from {a} {link}")).refuses(2, "is the same file as");
     run(&format!("trace --from {a} --from {a}")).refuses(2, "is the same file as");
     run(&format!("latency --from {a} /missing")).refuses(2, "/missing can't be read");
-    run(&format!("stacks --at complete --from {a} {BINARY}")).refuses(
-        2,
-        "has no kernel stacks at complete: record with --kstack=complete, or choose submit\n",
-    );
     run(&format!("stacks --from {a} {BINARY}")).refuses(2, "not a recording");
     run(&format!("stacks --folded --from {a} {link}")).refuses(2, "show one recording");
     let reports = objects(&format!("latency {a} --json 500ms"));
@@ -133,15 +124,6 @@ fn a_damaged_file_does_not_hide_the_others() {
         let last = ran.err.lines().last().unwrap();
         assert!(last.contains("1 of 2 recordings"), "{last}");
     }
-}
-
-#[test]
-fn a_diagnosis_in_json_has_an_object_before_it() {
-    let kinds = both("diagnose --json").out;
-    let kinds = kinds.lines().map(|l| serde_json::from_str::<Value>(l).unwrap());
-    let kinds: Vec<Value> = kinds.map(|o| o["type"].clone()).collect();
-    assert_eq!(kinds, ["recording", "diagnosis", "recording", "diagnosis"]);
-    both("heatmap -o /tmp/never.svg").refuses(2, "a heat map shows one recording");
 }
 
 /// The times, spans and counts of the reports.
@@ -415,10 +397,6 @@ fn times_that_a_recording_does_not_have_are_named() {
         (format!("diff {whole} {whole} --until 2020-01-01T00:00:00Z"), "give a later one"),
         (format!("stacks --from {whole} --until 7d"), "`7d` is not a time"),
         ("latency --since 7s".into(), "--since is a time of a recording, and this command traces"),
-        (
-            "record -o /x --until 7s".into(),
-            "--until is a time of a recording, and this command traces",
-        ),
     ] {
         run(&words).refuses(2, says);
     }

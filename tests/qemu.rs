@@ -77,14 +77,13 @@ fn every_read_write_and_interrupt_of_a_stock_qemu_is_seen() {
     assert_eq!(end["exact"], true, "{end}");
 }
 
-/// A process without a controller is refused, and so is one that does not exist.
+/// It has no controller.
 #[test]
 fn another_process_is_refused() {
     needs!(QEMU);
     let own = std::process::id();
     let ran = run(&format!("host trace --pid {own} --duration 1s"));
     ran.refuses(2, "it has neither nvme_rw_complete_cb");
-    run("host latency --pid 4194304 --duration 1s").refuses(2, "no process 4194304");
 }
 
 /// A second QEMU gets no hit.

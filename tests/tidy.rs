@@ -258,9 +258,7 @@ fn each_header_compiles_on_its_own() {
 
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let clang = env::var_os("CLANG").unwrap_or_else(|| "clang".into());
-    let headers = files("bpf/include");
-    assert!(headers.len() <= 18, "{headers:?}");
-    for header in headers {
+    for header in files("bpf/include") {
         let output = Command::new(&clang)
             .args(["-target", "bpf", "-fsyntax-only", "-Wall", "-Werror", "-Wno-unused-function"])
             .args(["-Wno-pragma-once-outside-header"])
@@ -284,22 +282,5 @@ fn no_test_is_forgotten() {
         let stem = file.trim_start_matches("tests/").trim_end_matches(".rs");
         let is_there = all.contains(&format!("\nmod {stem};")) || stem == "diagnose";
         assert!(is_there || manifest.contains(&format!("name = \"{stem}\"")), "{file} is not run");
-    }
-}
-
-#[test]
-fn the_first_line_of_every_source_names_its_licence() {
-    let (user, kernel) = ("MIT OR Apache-2.0", "GPL-2.0-only OR BSD-2-Clause");
-    for (dir, licence) in [("src", user), ("tests", user), ("bpf", kernel), ("btf", kernel)] {
-        let endings: &[&str] = if licence == user { &[".rs"] } else { &[".c", ".h"] };
-        let sources = files(dir).into_iter().filter(|f| endings.iter().any(|e| f.ends_with(e)));
-        let mut count = 0;
-        for file in sources {
-            let first = text_of(&file).lines().next().unwrap_or("").to_owned();
-            let want = format!("SPDX-License-Identifier: {licence}");
-            assert!(first.contains(&want), "{file}: {first}");
-            count += 1;
-        }
-        assert!(count > 0, "{dir}");
     }
 }

@@ -73,9 +73,6 @@ fn pages_by_group() {
         assert!(spaced(&ran.out).contains(row), "`{row}` is not in\n{}", ran.out);
     }
     run(&format!("top --by priority --from {made}")).refuses(2, "works only while tracing");
-    run(&format!("top --by cgroup --from {made}"))
-        .refuses(2, "record again with full stages (the default)");
-    run("top --by disk --stages=full").refuses(2, "--stages=fine");
 }
 
 #[test]

@@ -175,17 +175,3 @@ pub fn run(options: &ServeOptions) -> Result<()> {
         Serving { options, meter, sends }.read(run)
     })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::error::kind_of;
-
-    #[test]
-    fn an_address_in_use_is_one_sentence() {
-        let listener = bind("127.0.0.1:0".parse().unwrap()).unwrap();
-        let error = bind(listener.local_addr().unwrap()).unwrap_err();
-        assert_eq!(kind_of(&error), Kind::Run);
-        assert!(error.to_string().contains("another program"), "{error}");
-    }
-}

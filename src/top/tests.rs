@@ -267,15 +267,6 @@ fn the_speed_is_a_power_of_two() {
 }
 
 #[test]
-fn few_intervals_fill_the_heat_map() {
-    let app = app(2);
-    let key = app.selected().unwrap();
-    let columns = app.columns(key, 7);
-    let iops: Vec<f64> = columns.iter().map(|rows| rows[0].iops).collect();
-    assert_eq!(iops, [799.0, 799.0, 799.0, 799.0, 798.0, 798.0, 798.0]);
-}
-
-#[test]
 fn the_first_selected_row_stays_selected() {
     let mut app = app(1);
     let selected = app.selected().cloned();

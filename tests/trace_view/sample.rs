@@ -10,12 +10,9 @@ use nvme_deep::nvme::opcode::QueueKind;
 use nvme_deep::view::theme::Theme;
 use nvme_deep::view::trace::{Clock, Context, TraceLines};
 
-const NAME: &str = "nvme0n1";
-const NO_NAME: &str = "";
-
 /// The context of an I/O command of the first namespace.
 pub const DISK: Context<'_> = Context {
-    disk: NAME,
+    disk: "nvme0n1",
     set: CommandSet::Nvm,
     kstack: "",
     kstack_complete: "",
@@ -24,7 +21,7 @@ pub const DISK: Context<'_> = Context {
     is_second_line: false,
 };
 /// The context of a command without a disk.
-pub const NONE: Context<'_> = Context { disk: NO_NAME, ..DISK };
+pub const NONE: Context<'_> = Context { disk: "", ..DISK };
 
 /// A command that takes 85.2 us.
 pub fn made(queue: QueueKind, code: u8) -> EventBuilder {

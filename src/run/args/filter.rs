@@ -300,7 +300,6 @@ mod tests {
             ("--no-io --qid 1", "leaves only queue 0"),
             ("--no-io --opcode read", "no command with these opcodes"),
             ("--no-io --lba 1", "--lba is about I/O"),
-            ("--process a-name-of-16-byte", "15 bytes"),
         ] {
             let text = parse(words).unwrap_err().to_string();
             assert!(text.contains(says), "{words}: {text}");

@@ -572,11 +572,9 @@ mod tests {
             ("before", Basic, Full, "bio_submit", "start"),
             ("end", Basic, Fine, "complete", "end"),
             ("device.run", Fine, Fine, "doorbell", "irq"),
-            ("device.irq", Fine, Fine, "irq", "cqe"),
             ("throttle", Full, Full, "bio_submit", "bio_queue"),
             ("tag", Full, Full, "tag", "start"),
             ("wbt+tag+queue", Full, Full, "wbt", "setup_out"),
-            ("submit+device", Basic, Basic, "setup_out", "cqe"),
             ("submit+device+complete", Basic, Basic, "setup_out", "complete"),
         ] {
             let found = Interval::parse(name).unwrap();

@@ -89,19 +89,6 @@ fn the_text() {
 }
 
 #[test]
-fn seconds_are_exact() {
-    for (ns, text) in [
-        (0, "0.0"),
-        (1, "0.000000001"),
-        (1_023, "0.000001023"),
-        (1_500_000_000, "1.5"),
-        (u128::from(u64::MAX), "18446744073.709551615"),
-    ] {
-        assert_eq!(seconds(ns), text);
-    }
-}
-
-#[test]
 fn values_of_labels_are_escaped() {
     assert_eq!(escape("a\\b\"c\nd"), "a\\\\b\\\"c\\nd");
 }
