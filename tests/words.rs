@@ -98,7 +98,7 @@ fn a_fabrics_command_has_its_type_and_no_namespace() {
     let titles = |words: String| shown(&words).split_once("\nSTAGE").unwrap().1.to_owned();
     let latency = titles(format!("latency --from {GUEST}"));
     let host = titles(format!("host latency --from {HOST}"));
-    let join = shown(&format!("join {GUEST} {HOST}"));
+    let join = titles(format!("join {GUEST} {HOST}"));
     for (text, ctrl) in [(latency, "nvme2"), (host, "nvmet:1"), (join, "nvme2")] {
         for name in ["admin fabrics-connect", "fabrics-connect", "admin fabrics-property-get"] {
             let name = format!("{ctrl} {name}");
