@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::binary::{nanos, objects, shown};
+use crate::binary::{nanos, objects, shown_once};
 
 /// A recording with a planted cause: its name, the opcode of the row that is affected, the stage in which its
 /// commands wait, the group of the stage, and the stage set of the recording.
@@ -39,7 +39,7 @@ impl Plant {
     }
 
     fn run(&self, words: &str) -> String {
-        shown(&format!("{words} --from {}", self.file()))
+        shown_once(&format!("{words} --from {}", self.file()))
     }
 
     fn is_of_row(&self, opcode: Option<&str>) -> bool {
@@ -71,9 +71,9 @@ impl Plant {
 
     /// The commands of the row in `trace`.
     fn traced(&self, stages: &str) -> Vec<Command> {
-        let events = objects(&format!("trace --json {stages} --from {}", self.file()));
+        let trace = self.run(&format!("trace --json {stages}"));
+        let events = trace.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
         let of = events
-            .iter()
             .filter(|e| e["type"] == "command" && self.is_of_row(e["opcode"].as_str()))
             .map(|event| Command {
                 total_ns: event["total_ns"].as_u64().unwrap(),
@@ -88,7 +88,7 @@ impl Plant {
 
     /// The commands of the row in an export: the columns whose names are made of these stages.
     fn exported(&self, stages: &str) -> Vec<Command> {
-        let csv = shown(&format!("export --format csv -o - {}", self.file()));
+        let csv = shown_once(&format!("export --format csv -o - {}", self.file()));
         let mut lines = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
         let head = lines.next().unwrap();
         let at = |name: &str| head.iter().position(|column| *column == name).unwrap();

@@ -5,12 +5,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock};
 
 use nvme_deep::diagnose::RULES;
 use serde_json::Value;
 
-use crate::binary::docs_have;
+use crate::binary::{docs_have, shown_once};
 use crate::planted::{causes, findings, leaves_a_limit_open, planted, says_which_limit};
 
 /// Rules that only note: what they see has no measured part of the time.
@@ -31,17 +30,10 @@ fn recordings() -> Vec<String> {
     all
 }
 
-/// What the program says of a recording; it runs once for all tests.
 fn diagnosis(name: &str, options: &[&str]) -> Value {
-    type Said = Arc<OnceLock<Value>>;
-    static SAID: Mutex<BTreeMap<String, Said>> = Mutex::new(BTreeMap::new());
-    let key = [&[name], options].concat().join(" ");
-    let said = Arc::clone(SAID.lock().unwrap().entry(key).or_default());
-    let run = || {
-        let path = root().join(format!("tests/recordings/diagnose/{name}.nvd"));
-        crate::planted::diagnosis(Path::new(env!("CARGO_BIN_EXE_nvme-deep")), &path, options)
-    };
-    said.get_or_init(run).clone()
+    let file = format!("tests/recordings/diagnose/{name}.nvd");
+    let words = [&["diagnose --json --from", &file], options].concat().join(" ");
+    serde_json::from_str(&shown_once(&words)).unwrap()
 }
 
 /// Over TCP nothing separates the device from the network: its part is between two bounds, and no rule

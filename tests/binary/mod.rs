@@ -3,9 +3,11 @@
 
 #![allow(dead_code, reason = "each test uses a part")]
 
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::process::Command;
+use std::sync::{Arc, Mutex, OnceLock};
 use std::{env, fs};
 
 use serde_json::Value;
@@ -76,6 +78,13 @@ pub fn shown(words: &str) -> String {
     let ran = run(words);
     assert_eq!(ran.code, Some(0), "{words}: {}", ran.err);
     ran.out
+}
+
+/// As [`shown`], but all tests share one run.
+pub fn shown_once(words: &str) -> String {
+    static SHOWN: Mutex<BTreeMap<String, Arc<OnceLock<String>>>> = Mutex::new(BTreeMap::new());
+    let text = Arc::clone(SHOWN.lock().unwrap().entry(words.to_owned()).or_default());
+    text.get_or_init(|| shown(words)).clone()
 }
 
 /// The JSON objects that it prints with these arguments.
