@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The host side of NVMe commands: nvmet by its tracepoints, QEMU and SPDK by uprobes. A map keeps
- * each command from its first to its last point; then it goes to a ring. */
+/* Commands in nvmet (tracepoints), QEMU and SPDK (uprobes). A map keeps each until its end. */
 #include "host_abi.h"
 #include "kernel.bpf.h"
 
