@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Decoding of commands that are written by hand from the specifications. tests/vm/judge/trace_kernel.rs compares
-//! those of guests with what the kernel prints.
+//! Decoding of commands that are written by hand from the specifications. In guests, tests/vm/judge/trace_kernel.rs
+//! compares them with what the kernel prints.
 
 use nvme_deep::nvme::decode::{Blocks, CommandSet, blocks, describe, name};
 use nvme_deep::nvme::opcode::QueueKind;

@@ -204,7 +204,7 @@ fn commands_are_chosen_and_counted_on_any_cpu() {
     }
 }
 
-/// A missed command has no doorbell after its end. A CQE is not that of the command before: it shows that the
+/// A missed command has no doorbell after its end. A CQE does not belong to the command before: it shows that the
 /// slot's command is over, if the next setup was skipped as well.
 #[test]
 fn what_is_skipped_often_gives_no_point_to_another_command() {

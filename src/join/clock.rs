@@ -12,7 +12,7 @@ const STARTS: usize = 20;
 /// Most corners of a region. A bound that would add more is left out: the region is larger then.
 const MOST_CORNERS: usize = 32;
 
-/// The difference of two times. Those of a file may be any numbers.
+/// The difference of two times, which can be any numbers in a damaged file.
 const fn apart(later: i64, earlier: i64) -> f64 {
     (later as i128 - earlier as i128) as f64
 }

@@ -233,3 +233,16 @@ fn controllers_are_paired_where_only_one_is_possible() {
     let why = pair(&[nameless]).unwrap_err();
     assert!(why.contains("nvme2 or nvme3") && why.contains("--ctrl nvme2=nvmet:x"), "{why}");
 }
+
+/// A target cannot work longer on a command than the guest waited for it: such records are of two commands.
+#[test]
+fn a_record_that_took_longer_than_the_command_is_no_partner() {
+    let load = Load { commands: 50, cids: 50, blocks: 1 << 30, depth: 4, ppm: 20.0, offset: 5 };
+    for wrong in [0, 7, 49] {
+        let mut all = made(load, numbers(9));
+        let Made { guest, host } = &mut all[wrong];
+        host.last_ns = host.first_ns + (guest.end_ns - guest.issue_ns) + 1;
+        let (join, right) = joined(&all, 0, 3);
+        assert_eq!((join.pairs.len(), right, join.unmatched()), (49, 49, [1, 1]), "{wrong}");
+    }
+}

@@ -86,7 +86,8 @@ pub const RULES: &[Rule] = &[
         check: one_irq_cpu,
         found: "one CPU completes 95% of what several submit; irq, complete and end have 30% of the time",
         text: "CPU {cpu} completes the commands that all CPUs submit to {name}",
-        advice: "give the controller more interrupt vectors (QEMU: `-device nvme,msix_qsize=N`), or relieve CPU {cpu}",
+        advice: "give the controller more interrupt vectors (QEMU: `-device nvme,msix_qsize=N`), or \
+                 move other work away from CPU {cpu}",
         ..RULE
     },
     Rule {

@@ -78,8 +78,8 @@ pub const RULES: &[Rule] = &[
                 flight for half as many commands as waited. Below a scheduler: the queue stage has 30%, and for half of \
                 that time the device's queue is full (90% of its entries)",
         text: "Requests of {name} wait for a free tag for {share} of the time: {limit}",
-        advice: "raise /sys/block/{name}/queue/nr_requests above {nr_requests} (its maximum is the depth of the \
-                 controller's queues, and that of the driver nvme.io_queue_depth), or submit less at a time",
+        advice: "raise /sys/block/{name}/queue/nr_requests above {nr_requests} (at most the depth of the \
+                 controller's queues, which nvme.io_queue_depth limits), or submit less at a time",
         risk: "more commands in flight wait longer at a device that is saturated",
         ..RULE
     },
